@@ -14,6 +14,7 @@ COPY manage.py ./
 COPY retry ./retry
 COPY podspec ./podspec
 COPY loglines ./loglines
+COPY runlines ./runlines
 COPY variables ./variables
 COPY sessions_app ./sessions_app
 COPY scheduler ./scheduler

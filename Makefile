@@ -15,6 +15,8 @@ DECLARED := reprise.environment executor.environment
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync
 # The slow tests wait for processes, and four of them at a time left a third of two cores idle.
 TESTFLAGS ?= --numprocesses 5 --dist loadgroup
+# Tests that hold seconds run by themselves: beside others they would measure the others.
+TIMED = $$(grep -rl --include='*.py' 'mark[.]timed' tests)
 # Tests start hundreds of processes: where this is set, each compiles every module of ours anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -60,7 +62,8 @@ restore: install ## bring the standalone server back from a backup (RUN_DIR=, FI
 	@$(BIN)/python manage.py restore --data-dir $(RUN_DIR) "$(FILE)" $(if $(FORCE),--force)
 
 test: install-dev ## run every test that this machine can run
-	@$(BIN)/python -m pytest $(TESTFLAGS)
+	@$(BIN)/python -m pytest $(TESTFLAGS) -m 'not timed'; beside=$$?; \
+	$(BIN)/python -m pytest -m timed $(TIMED) && exit $$beside
 
 lint: install-dev ## style, types, import contracts, migrations, schema snapshot
 	@$(BESIDE) style types imports check-generated
@@ -100,12 +103,16 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick
+	$(BIN)/python -m benchmarks.settle --everything --quick
 	$(BIN)/python -m benchmarks.end_to_end --quick
 	$(BIN)/python -m benchmarks.budget --quick
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
+	$(BIN)/python -m benchmarks.fair_share --quick
+	$(BIN)/python -m benchmarks.bad_nodes --quick
 	$(BIN)/python -m benchmarks.api --quick
+	$(BIN)/python -m benchmarks.pages --quick
 	$(BIN)/python -m benchmarks.event_stream --quick
 	$(BIN)/python -m benchmarks.kubernetes --quick
 

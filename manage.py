@@ -7,7 +7,8 @@ import signal
 import sys
 from typing import NoReturn
 
-SERVERS = ("standalone", "demo", "demo_scale", "front")
+STANDALONE = ("standalone", "demo", "demo_scale")
+SERVERS = (*STANDALONE, "front", "web_process")
 
 
 def main() -> None:
@@ -15,6 +16,10 @@ def main() -> None:
     # exception it would print a traceback, or be swallowed where a library catches everything.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+    if sys.argv[1:2] and sys.argv[1] in STANDALONE:
+        from reprise.standalone.web_count import share_metrics  # noqa: PLC0415
+
+        share_metrics(sys.argv[2:])
     from django.core.management import execute_from_command_line  # noqa: PLC0415
 
     if not set(SERVERS) & set(sys.argv[1:2]):
@@ -38,6 +43,9 @@ def _leave(code: object) -> NoReturn:
     """
     if code is not None and not isinstance(code, int):
         sys.stderr.write(f"{code}\n")
+    from reprise import shared_metrics  # noqa: PLC0415
+
+    shared_metrics.remove()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -115,7 +115,7 @@ def main() -> None:
     with ExitStack() as stack:
         small, _ = _prepare(stack, "reprise_bench_api_small", SMALL)
         large, url = _prepare(stack, "reprise_bench_api", LARGE)
-        bare = stack.enter_context(_served(url, "benchmarks.peers.bare_view:application"))
+        bare = stack.enter_context(served(url, "benchmarks.peers.bare_view:application"))
         growth = _growth(small, large, quick=quick)
         ratio = _ratio(large, bare, quick=quick)
     print(json.dumps({"p99_growth": round(growth, 3), "ratio_bare_view": round(ratio, 3)}))
@@ -130,11 +130,11 @@ def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
     print(f"  {count} sessions: {time.perf_counter() - began:.1f} s to load", file=sys.stderr)
     connection.close()
     connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's, and Django uses the next
-    return Server(past, stack.enter_context(_served(url, "reprise.wsgi"))), url
+    return Server(past, stack.enter_context(served(url, "reprise.wsgi"))), url
 
 
 @contextmanager
-def _served(url: str, application: str) -> Iterator[int]:
+def served(url: str, application: str) -> Iterator[int]:
     """Yield the port of an application under gunicorn, configured as in production."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

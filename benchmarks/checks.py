@@ -1,4 +1,4 @@
-"""What must hold of a measured run before its figure may be printed.
+"""Checks that a measured run must pass before its figure may be printed.
 
 The run did all the work that it seems to have done: one event for each transition, a decision with
 its trace for each failure, an audit row for each dispatch, a log that folds to the rows, and nobody
@@ -43,14 +43,15 @@ def require_whole(project: str, chains: int, failures: int) -> None:
 
 def require_decided(failed: Collection[UUID]) -> None:
     """Exit with the reason unless each of these was decided, dispatched and audited once."""
-    from sessions_app.models import AutomaticDispatch, RetryDecision, SessionEvent
+    from sessions_app.models import AutomaticDispatch, RetryDecision, RetryTrace, SessionEvent
 
     decisions = RetryDecision.objects.filter(session__in=failed, state="dispatched")
-    traced = decisions.exclude(trace=[]).filter(next_session_id__isnull=False)
+    decided = decisions.filter(next_session_id__isnull=False)
+    traced = RetryTrace.objects.exclude(steps=[]).filter(decision__in=decided)
     _require("decisions with a trace and a child", traced.count(), len(failed))
-    told = SessionEvent.objects.filter(session_id__in=failed)
+    recorded = SessionEvent.objects.filter(session_id__in=failed)
     for kind in FAILURE:
-        events = told.filter(type=f"session.{kind}")
+        events = recorded.filter(type=f"session.{kind}")
         _require(
             f"sessions with one event {kind}",
             events.values("session_id").distinct().count(),
@@ -66,14 +67,14 @@ def _require_events(project_id: int, expected: Mapping[str, int], **others: int)
 
     from sessions_app.models import SessionEvent
 
-    told = SessionEvent.objects.filter(project_id=project_id).order_by()
-    found = Counter(dict(told.values_list("type").annotate(number=Count("pk"))))
+    recorded = SessionEvent.objects.filter(project_id=project_id).order_by()
+    found = Counter(dict(recorded.values_list("type").annotate(number=Count("pk"))))
     wanted = {f"session.{kind}": number for kind, number in {**expected, **others}.items()}
     _require("events by type", dict(found), wanted)
 
 
 def _require_nobody_behind() -> None:
-    """Exit with the reason if a webhook was not told yet.
+    """Exit with the reason if a webhook has events left to send.
 
     That streams tell every event is one of the invariants.
     """

@@ -24,8 +24,8 @@ def benchmark_database(name: str) -> Iterator[str]:
 
     base = os.environ.get("DATABASE_URL")
     django.setup()
+    from reprise.standalone.configuration import use_database
     from reprise.standalone.postgres import EmbeddedPostgres
-    from reprise.standalone.server import use_database
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-bench-"))
     server: EmbeddedPostgres | None = None

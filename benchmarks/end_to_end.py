@@ -18,7 +18,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -39,11 +39,32 @@ def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer jobs, one number of clients")
-    parser.add_argument("--past", type=int, default=0, help="ended sessions to load for `growth`")
+    parser.add_argument(
+        "--past", type=int, default=0, help="number of ended sessions to load first, for `growth`"
+    )
     given = parser.parse_args()
     quick: bool = given.quick
     past: int = given.past // CHAINS_REPEAT * CHAINS_REPEAT
     jobs, clients = (QUICK_SESSIONS, QUICK_CLIENTS) if quick else (SESSIONS, CLIENTS)
+    measured = _measured(jobs, clients, past)
+    ours = measured["reprise"] or 0.0
+    result = {
+        "attempts_per_second": round(ours, 1),
+        "ratio_best_peer": _ratio(ours, measured["procrastinate"]),
+        "ratio_celery": _ratio(ours, measured["celery"]),
+        "ratio_pgqueuer": _ratio(ours, measured["pgqueuer"]),
+    }
+    if past:
+        result["growth"] = round((measured["past"] or 0.0) / ours, 3)
+    print(json.dumps(result))
+
+
+def _measured(jobs: int, clients: Sequence[int], past: int) -> dict[str, float | None]:
+    """Return the attempts per second of each system, and show them as they come.
+
+    A system is None if its broker does not answer. `past` is the number of ended sessions beside
+    which Reprise is measured once more.
+    """
     measured: dict[str, float | None] = {}
     with (
         benchmark_database("reprise_bench_end_to_end") as url,
@@ -69,16 +90,7 @@ def main() -> None:
             rate, best = max((_rate(system(n), url, jobs), n) for n in clients)
             measured[name] = rate
             _show(name, rate, f"2 workers, {best} clients each")
-    ours = measured["reprise"] or 0.0
-    result = {
-        "attempts_per_second": round(ours, 1),
-        "ratio_best_peer": _ratio(ours, measured["procrastinate"]),
-        "ratio_celery": _ratio(ours, measured["celery"]),
-        "ratio_pgqueuer": _ratio(ours, measured["pgqueuer"]),
-    }
-    if past:
-        result["growth"] = round((measured["past"] or 0.0) / ours, 3)
-    print(json.dumps(result))
+    return measured
 
 
 def _show(name: str, rate: float | None, how: str) -> None:

@@ -76,7 +76,7 @@ class Result:
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only 50 readers, and for 10 s")
+    parser.add_argument("--quick", action="store_true", help="50 readers, for 10 s")
     quick = parser.parse_args().quick
     with benchmark_database("reprise_bench_stream") as url:
         project, token = _prepare()

@@ -4,7 +4,7 @@ The whole process tree counts, PostgreSQL included: 20 s, after 10 s of quiet. T
 those in PostgreSQL's own log. Transaction control and the pool's connection checks are no work and
 not counted. The long form repeats it with 100,000 waiting sessions that no executor can run.
 
-    python -m benchmarks.idle [--quick]
+    python -m benchmarks.idle [--quick] [--web-processes N]
 """
 
 import argparse
@@ -48,11 +48,16 @@ class Cost:
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="without the variant of many sessions")
-    quick = parser.parse_args().quick
+    parser.add_argument("--quick", action="store_true", help="skip the variant with many sessions")
+    parser.add_argument("--web-processes", default="1", help="web processes of standalone")
+    given = parser.parse_args()
+    quick: bool = given.quick
     directory = Path(tempfile.mkdtemp(prefix="reprise-bench-"))
     server = subprocess.Popen(
-        [sys.executable, "manage.py", "standalone", "--data-dir", str(directory), "--port", "0"],
+        [
+            *(sys.executable, "manage.py", "standalone", "--data-dir", str(directory)),
+            *("--port", "0", "--web-processes", given.web_processes),
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -136,7 +136,9 @@ class Bench:
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round, one floor, no memory")
+    parser.add_argument(
+        "--quick", action="store_true", help="one round and one floor; memory is not measured"
+    )
     quick = parser.parse_args().quick
     assets = binaries()
     if assets is None:

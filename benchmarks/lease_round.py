@@ -39,7 +39,11 @@ NODES = {"large": ("512", 400), "small": ("16", 400)}
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="not 100,000 sessions, not 100 queues")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="skip the variants with 100,000 sessions and 100 queues",
+    )
     quick = parser.parse_args().quick
     sizes = (WAITING[0], WAITING[-1]) if quick else WAITING
     growth = 0.0

@@ -27,6 +27,7 @@ ATTEMPTS = 3
 WARM = 300
 """Jobs before the clock."""
 BULK = 500
+PROJECT = "bench/bench"
 SLOTS = 2_000
 WORKERS = 2
 PAUSE = 0.02
@@ -79,39 +80,80 @@ def run(system: System, jobs: int) -> float:
     return seconds
 
 
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of processes of Reprise, by kind."""
+
+    webs: int | None = None
+    """Of standalone; None: as many as it takes by itself."""
+    executors: int = 1
+    workers: int = 1
+    """Standalone's own, and further ones of Celery, which need `BROKER_URL`."""
+
+
 @contextmanager
-def reprise(url: str, directory: Path, *, slots: int = SLOTS) -> Iterator[System]:
-    """Run a standalone server on the database and an executor with the simulated driver."""
+def reprise(
+    url: str, directory: Path, *, slots: int = SLOTS, shape: Shape = Shape()
+) -> Iterator[System]:
+    """Run a standalone server on the database and executors with the simulated driver."""
     data_dir = directory / "standalone"
     data_dir.mkdir(parents=True)
     command = [sys.executable, "manage.py", "standalone", "--data-dir", str(data_dir)]
+    webs = [] if shape.webs is None else ["--web-processes", str(shape.webs)]
     environ = {"DATABASE_URL": url, "REPRISE_METRICS_TOKEN": METRICS_TOKEN}
     with ExitStack() as stack:
         (server,) = stack.enter_context(
-            started([[*command, "--port", "0"]], ready="is ready at", environ=environ)
+            started([[*command, "--port", "0", *webs]], ready="is ready at", environ=environ)
         )
-        said = json.loads((data_dir / "credentials.json").read_text())
-        token = directory / "executor.token"
-        _make_executor(token)
-        agent = [
-            *(sys.executable, "-m", "executor", "--name", "bench", "--url", said["url"]),
-            *("--token-file", str(token), "--state-dir", str(directory / "agent")),
-            *("--driver", "simulated", "--max-sessions", str(slots)),
-        ]
-        (executor,) = stack.enter_context(started([agent]))
-        client = stack.enter_context(Client(said["url"], said["token"], "bench/bench"))
+        workers = stack.enter_context(started(_workers(shape.workers), environ=environ))
+        access = credentials(directory)
+        agents = [_agent(directory, access["url"], n, slots) for n in range(shape.executors)]
+        executors = stack.enter_context(started(agents))
+        client = stack.enter_context(Client(access["url"], access["token"], PROJECT))
         connection = stack.enter_context(_watching(url))
-        _await_executor(connection)
+        _await_executors(connection, shape.executors)
         yield System(
             submit=lambda jobs: _submit(client, jobs),
             unfinished=lambda: _first(connection, _UNFINISHED),
             succeeded=lambda: _first(connection, _SUCCEEDED),
             check=lambda jobs: require_whole("bench", jobs, failures=ATTEMPTS - 1),
-            processes={"server": [server], "executor": [executor]},
-            address=said["url"],
+            processes={"server": [server], "executor": executors, "workers": workers},
+            address=access["url"],
         )
 
 
+def credentials(directory: Path) -> dict[str, str]:
+    """Return URL and token of the server that `reprise` runs in this directory."""
+    found: dict[str, str] = json.loads((directory / "standalone/credentials.json").read_text())
+    return found
+
+
+def _workers(count: int) -> list[list[str]]:
+    """Return the commands of the workers beside standalone's own."""
+    command = [
+        *(sys.executable, "-m", "celery", "--quiet", "-A", "reprise", "worker", "-c", "2"),
+        *("-Q", "retry,verification,webhooks,maintenance", "--without-gossip"),
+        *("--without-mingle", "-l", "WARNING"),
+    ]
+    return [[*command, "-n", f"bench{number}@%h"] for number in range(1, count)]
+
+
+def _agent(directory: Path, url: str, number: int, slots: int) -> list[str]:
+    """Register an executor; return the command of its agent."""
+    name = f"bench{number or ''}"
+    token = directory / f"{name}.token"
+    _make_executor(name, token)
+    return [
+        *(sys.executable, "-m", "executor", "--name", name, "--url", url),
+        *("--token-file", str(token), "--state-dir", str(directory / f"agent{number}")),
+        *("--driver", "simulated", "--max-sessions", str(slots)),
+    ]
+
+
+_SEEN = """
+    SELECT count(*) FROM scheduler_executor
+    WHERE name LIKE 'bench%' AND last_seen_at IS NOT NULL
+"""
 # Each part is the first entry of a small index.
 _UNFINISHED = """
     SELECT EXISTS (SELECT FROM sessions_app_session WHERE phase = 'waiting')
@@ -137,24 +179,22 @@ def _first(connection: "psycopg.Connection[Any]", query: str) -> Any:
     return row[0] if row else None
 
 
-def _make_executor(token: Path) -> None:
-    """Create an executor with its own project, which the standalone server's executor does not
-    serve."""
+def _make_executor(name: str, token: Path) -> None:
+    """Create an executor with the project of the load, which standalone's own does not serve."""
     from reprise.standalone.credentials import ensure_executor_token
     from scheduler.services.registration import executor_ensure
     from sessions_app.services.resources.tenants import project_ensure
 
     project, _ = project_ensure(domain="bench", name="bench", by="bench")
-    executor_ensure(name="bench", projects=[project], by="bench")
-    ensure_executor_token(token, "bench")
+    executor_ensure(name=name, projects=[project], by="bench")
+    ensure_executor_token(token, name)
 
 
-def _await_executor(connection: "psycopg.Connection[Any]") -> None:
+def _await_executors(connection: "psycopg.Connection[Any]", count: int) -> None:
     deadline = time.monotonic() + 30
-    seen = "SELECT FROM scheduler_executor WHERE name = 'bench' AND last_seen_at IS NOT NULL"
-    while connection.execute(seen).fetchone() is None:
+    while _first(connection, _SEEN) < count:
         if time.monotonic() > deadline:
-            raise SystemExit("the executor has not started")
+            raise SystemExit("an executor has not started")
         time.sleep(PAUSE)
 
 

@@ -44,16 +44,22 @@ def postgres_seconds(connection: Any, *, without: str) -> dict[str, float]:
     ever used: compare two of these with `spent`.
     """
     (mine,) = connection.execute("SELECT pg_backend_pid()").fetchone()
-    try:
-        postmaster = int(_stat(mine)[1])
-        found = {f"ended:{postmaster}": sum(map(int, _stat(postmaster)[13:15])) / _TICKS}
-    except OSError:
-        raise SystemExit("PostgreSQL has to run on this machine: its CPU time is read") from None
+    postmaster = postmaster_of(connection)
+    found = {f"ended:{postmaster}": sum(map(int, _stat(postmaster)[13:15])) / _TICKS}
     for pid, kind in connection.execute(_BACKENDS, [mine, without]):
         with suppress(OSError):
             found[f"{kind}:{pid}"] = _precise(pid)
     found[f"postmaster:{postmaster}"] = _precise(postmaster)
     return found
+
+
+def postmaster_of(connection: Any) -> int:
+    """Return the first process of the PostgreSQL behind a connection."""
+    (backend,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    try:
+        return int(_stat(backend)[1])
+    except OSError:
+        raise SystemExit("PostgreSQL has to run on this machine: its costs are read") from None
 
 
 _BACKENDS = """

@@ -30,12 +30,12 @@ _SESSION_COLUMNS = (
     "priority, status, phase, status_message, created_at, scheduled_at, accepted_at, started_at, "
     "finished_at, exit_code, node, executor, parent_id, root_id, root_submitted_at, tip, "
     "retry_count, max_retries, retry_policy, retry_policies, retry_counters, retry_cause, "
-    "failure_category, retry_state, avoid_node, avoid_executors, lease_returns, report_seq, "
-    "event_seq"
+    "failure_category, retry_state, resting, avoid_node, avoid_executors, lease_returns, "
+    "report_seq, event_seq"
 )
 _DECISION_COLUMNS = (
     'session_id, state, action, reason, cause, rule, paid_by, used, "limit", delay, due_at, '
-    "avoid_node, avoid_executor, termination, policy_revisions, trace, decided_at, "
+    "avoid_node, avoid_executor, termination, policy_revisions, decided_at, "
     "next_session_id, dispatched_at, dispatched_by"
 )
 
@@ -150,7 +150,9 @@ _SESSIONS = """
         created_at, p.began, p.began, p.began, p.ended, e.exit_code, p.node, p.executor, parent_id,
         root_id, root_at, after IS NULL, attempt, 6, %(policy)s, '[]',
         CASE attempt WHEN 0 THEN '{}' ELSE format('{"inline/failure": %%s}', attempt) END,
-        e.cause, e.category, e.retry_state, '', '[]', 0, 1, 4
+        e.cause, e.category, e.retry_state,
+        CASE WHEN e.retry_state IN ('none', 'retried') THEN '' ELSE e.retry_state END,
+        '', '[]', 0, 1, 4
     FROM pg_temp.past, LATERAL (
         SELECT (%(projects)s::bigint[])[project + 1] AS project_id,
             CASE WHEN rare IN ('failed', 'cancelled') THEN %(rare_queue)s
@@ -188,9 +190,12 @@ _DECISIONS = """
     SELECT id, CASE WHEN after IS NULL THEN 'final' ELSE 'dispatched' END,
         CASE WHEN after IS NULL THEN 'fail' ELSE 'retry' END, 'inline_retry',
         'kernel_nonzero_exit', '', 'inline/failure', attempt, 6, 10, created_at, '', '',
-        '{"exit_code": 1, "message": "boom", "node": "node-1"}', '{}', %(trace)s, created_at,
+        '{"exit_code": 1, "message": "boom", "node": "node-1"}', '{}', created_at,
         child_id, CASE WHEN after IS NOT NULL THEN created_at END, ''
     FROM pg_temp.past WHERE ending IN ('error', 'failed', 'cancelled')
+"""
+_TRACES = """
+    SELECT id, %(trace)s FROM pg_temp.past WHERE ending IN ('error', 'failed', 'cancelled')
 """
 _SPECS = """
     SELECT lpad(to_hex(block), 32, '0')::uuid, 'bench', '["true"]', '{"A": "1"}', '{"cpu": "1"}',
@@ -210,6 +215,7 @@ def _load(url: str, parameters: dict[str, Any]) -> None:
         for table, columns, rows in (
             ("sessions_app_session", _SESSION_COLUMNS, _SESSIONS),
             ("sessions_app_retrydecision", _DECISION_COLUMNS, _DECISIONS),
+            ("sessions_app_retrytrace", "session_id, steps", _TRACES),
             ("sessions_app_sessionspec", _SPEC_COLUMNS, _SPECS),
         ):
             query = psycopg.ClientCursor(source).mogrify(rows, parameters)

@@ -7,7 +7,10 @@ prepared statements, on the same tables and indexes of the same server. Both sid
 best number of clients. Clients of both are connected before the clock, those of Reprise are warm,
 and it ends with the last commit. `single_at_32` is our rate singly with 32 clients to our best one.
 
-    python -m benchmarks.settle [--quick]
+With `--everything` it compares settle and dispatch with everything on to the same with everything
+off instead: `settle_everything.py`.
+
+    python -m benchmarks.settle [--quick] [--everything]
 """
 
 import argparse
@@ -19,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks.checks import require_decided
 from benchmarks.database import benchmark_database
+from benchmarks.settle_everything import NOTHING, ratios_of_everything
 
 FLOOR = Path(__file__).with_name("settle_floor.sql")
 SESSIONS = {100: 10_000, 1: 1_000}
@@ -49,10 +54,16 @@ def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one repetition of each variant")
-    quick = parser.parse_args().quick
+    parser.add_argument("--everything", action="store_true", help="with everything on and off")
+    given = parser.parse_args()
+    quick = given.quick
     ratios = {}
     with benchmark_database("reprise_bench_settle") as url:
         _make_tenants()
+        if given.everything:
+            rate = partial(_rate, url)
+            print(json.dumps(ratios_of_everything(_running_sessions, rate, quick=quick)))
+            return
         for size, name in ((100, "batched"), (1, "single")):
             floors, all_ours = _compare(url, size, repetitions=1 if quick else 3, quick=quick)
             floor, ours = _best(floors), _best(all_ours)
@@ -128,7 +139,7 @@ _RUNNING = """
 """
 
 
-def _running_sessions(count: int, batch: int) -> list[Any]:
+def _running_sessions(count: int, batch: int, fields: dict[str, Any] = NOTHING) -> list[Any]:
     """Create running sessions, with rows in `bench_target` by batch. Return their ids."""
     from django.db import connection
     from uuid_utils.compat import uuid7
@@ -136,7 +147,7 @@ def _running_sessions(count: int, batch: int) -> list[Any]:
     from retry.policies.inline import InlinePolicy
     from sessions_app.models import SessionSpec
 
-    policy = InlinePolicy(max_retries=3, retry_delay=0.001).model_dump(mode="json")
+    policy = InlinePolicy(**fields).model_dump(mode="json")
     spec = SessionSpec.objects.create(id=uuid7(), request_digest="bench")
     ids = [uuid7() for _ in range(count)]
     with connection.cursor() as cursor:
@@ -152,17 +163,33 @@ def _running_sessions(count: int, batch: int) -> list[Any]:
 
 
 def _measure_ours(url: str, size: int, clients: int) -> float:
+    from benchmarks.settle_client import warm_sessions
+
+    ids = _running_sessions(SESSIONS[size] + clients * warm_sessions(size), size)
+    return _rate(url, ids, size, clients)
+
+
+def _rate(
+    url: str,
+    ids: list[Any],
+    size: int,
+    clients: int,
+    everything: bool = False,
+) -> float:
+    """Settle and dispatch sessions with some clients; the first ones warm them up.
+
+    Return the rate of the others.
+    """
     from django.db import connection
 
-    from benchmarks.settle_client import WARM_BATCHES, client, dispatch_rest
+    from benchmarks.settle_client import client, dispatch_rest, warm_sessions
 
-    warm = WARM_BATCHES * min(size, WARM_BATCHES)
-    ids = _running_sessions(SESSIONS[size] + clients * warm, size)
+    warm = warm_sessions(size)
     # Clients are forked from a process that has imported everything, and has no connection.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([client.__module__])
     barrier = context.Barrier(clients + 1, timeout=DEADLINE_SECONDS)
-    told: multiprocessing.Queue[tuple[float, float]] = context.Queue()
+    timings: multiprocessing.Queue[tuple[float, float]] = context.Queue()
     workers = [
         context.Process(
             target=client,
@@ -172,7 +199,8 @@ def _measure_ours(url: str, size: int, clients: int) -> float:
                 ids[clients * warm + number :: clients],
                 size,
                 barrier,
-                told,
+                timings,
+                everything,
             ),
         )
         for number in range(clients)
@@ -184,13 +212,13 @@ def _measure_ours(url: str, size: int, clients: int) -> float:
     with connection.cursor() as cursor:
         cursor.execute("CHECKPOINT")
     barrier.wait()
-    times = [told.get(timeout=DEADLINE_SECONDS) for _ in workers]
+    times = [timings.get(timeout=DEADLINE_SECONDS) for _ in workers]
     rest = dispatch_rest(size)
     for worker in workers:
         worker.join()
     require_decided(ids)
     seconds = max(end for _, end in times) - min(began for began, _ in times) + rest
-    return SESSIONS[size] / seconds
+    return (len(ids) - clients * warm) / seconds
 
 
 def _make_template() -> None:
@@ -200,7 +228,7 @@ def _make_template() -> None:
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS bench_template")
         cursor.execute(
-            "CREATE TABLE bench_template AS SELECT d.termination, d.trace, "
+            "CREATE TABLE bench_template AS SELECT d.termination, t.steps, "
             + ", ".join(
                 f"(SELECT data FROM sessions_app_sessionevent e WHERE e.session_id = "
                 f"{'d.next_session_id' if name == 'submitted' else 'd.session_id'} "
@@ -208,7 +236,8 @@ def _make_template() -> None:
                 for name in ("error", "retry_scheduled", "retry_dispatched", "submitted")
             )
             + ", (SELECT data FROM sessions_app_automaticdispatch ORDER BY id DESC LIMIT 1) "
-            "AS audit FROM sessions_app_retrydecision d WHERE state = 'dispatched' LIMIT 1"
+            "AS audit FROM sessions_app_retrydecision d JOIN sessions_app_retrytrace t "
+            "ON t.session_id = d.session_id WHERE d.state = 'dispatched' LIMIT 1"
         )
 
 

@@ -6,6 +6,7 @@ that 32 clients start in a moment.
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -21,25 +22,61 @@ from sessions_app.services.chains.settle import End, sessions_settle  # noqa: E4
 
 WARM_BATCHES = 5
 """After three, psycopg has prepared every statement."""
+# Some 16 KiB of output, as an executor sends it.
+LOG_TAIL = "".join(
+    [f"step {line:05} loss={1 / (line + 1):.6f} lr=3.0e-4 took 0.41 s\n" for line in range(330)]
+) + (
+    "Traceback (most recent call last):\n"
+    '  File "/app/train.py", line 412, in <module>\n    main()\n'
+    '  File "/app/data.py", line 97, in load\n    raise ValueError(row)\n'
+    "ValueError: row 4711 of s3://bucket/run-8d2f has no label\n"
+)
 END = End(Termination(exit_code=3, message="boom", node="node-1"), columns={"report_seq": 3})
 
 
-def client(url: str, warm: list[UUID], ids: list[UUID], size: int, barrier: Any, told: Any) -> None:
-    """Settle and dispatch the warm ones, wait for the others, do the share, and tell the times."""
-    from reprise.standalone.server import use_database
+def end(*, everything: bool, attempt: int = 1) -> End:
+    """Return the end of a run; with everything it comes with its output and its progress."""
+    if not everything:
+        return END
+    step = 10.0 * (attempt + 1)
+    told = {"step": step, "of": 100, "note": "", "best": step, "rate": 2.5}
+    saved = {"checkpoint": "s3://bucket/run/last.pt", "checkpoint_step": step}
+    # Without a message, as of most failures, the signature comes from the output.
+    termination = replace(END.termination, message="")
+    return replace(END, termination=termination, log_tail=LOG_TAIL, progress={**told, **saved})
+
+
+def warm_sessions(size: int) -> int:
+    """Return how many sessions warm a client up."""
+    return WARM_BATCHES * min(size, WARM_BATCHES)
+
+
+def client(
+    url: str,
+    warm: list[UUID],
+    ids: list[UUID],
+    size: int,
+    barrier: Any,
+    timings: Any,
+    everything: bool = False,
+) -> None:
+    """Settle and dispatch the warm ones, wait for the others, do the share, and send the times."""
+    from reprise.standalone.configuration import use_database
 
     use_database(url)
-    _settle(warm, max(1, len(warm) // WARM_BATCHES))
+    settle(warm, max(1, len(warm) // WARM_BATCHES), everything=everything)
     barrier.wait()  # all are warm
     barrier.wait()  # the checkpoint is written
     began = time.monotonic()
-    _settle(ids, size)
-    told.put((began, time.monotonic()))
+    settle(ids, size, everything=everything)
+    timings.put((began, time.monotonic()))
 
 
-def _settle(ids: list[UUID], size: int) -> None:
+def settle(ids: list[UUID], size: int, *, everything: bool, attempt: int = 1) -> None:
+    """Settle and dispatch sessions in batches."""
+    ended = end(everything=everything, attempt=attempt)
     for start in range(0, len(ids), size):
-        sessions_settle(dict.fromkeys(ids[start : start + size], END))
+        sessions_settle(dict.fromkeys(ids[start : start + size], ended))
         retries_dispatch(size)
 
 

@@ -15,10 +15,12 @@ INSERT INTO sessions_app_sessionevent
     WHERE t.batch = :k;
 INSERT INTO sessions_app_retrydecision
     (session_id, state, action, reason, cause, rule, paid_by, used, "limit", delay, due_at,
-     avoid_node, avoid_executor, termination, policy_revisions, trace, decided_at, dispatched_by)
+     avoid_node, avoid_executor, termination, policy_revisions, decided_at, dispatched_by)
     SELECT t.id, 'scheduled', 'retry', 'inline_retry', 'kernel_nonzero_exit', '',
-        'inline/failure', 0, 3, 0.001, now(), '', '', b.termination, '{}', b.trace, now(), ''
+        'inline/failure', 0, 3, 0.001, now(), '', '', b.termination, '{}', now(), ''
     FROM bench_target t, bench_template b WHERE t.batch = :k;
+INSERT INTO sessions_app_retrytrace (session_id, steps)
+    SELECT t.id, b.steps FROM bench_target t, bench_template b WHERE t.batch = :k;
 COMMIT;
 BEGIN;
 INSERT INTO sessions_app_session

@@ -88,10 +88,10 @@ class Meter:
         from django.db import connection
 
         stage = self.stages.setdefault(name, Stage())
-        told: list[str] = []
+        statements: list[str] = []
 
         def note(execute: Any, sql: Any, *rest: Any) -> Any:
-            told.append(str(sql))
+            statements.append(str(sql))
             return execute(sql, *rest)
 
         with connection.cursor() as cursor:
@@ -99,18 +99,29 @@ class Meter:
             (pid,) = cursor.fetchone()
         start = position(self._watch)
         postgres, server = _nanoseconds(pid), time.process_time()
-        with connection.execute_wrapper(note):
+        with connection.execute_wrapper(note), _copies_noted(statements):
             yield
         stage.server += time.process_time() - server
         stage.postgres += (_nanoseconds(pid) - postgres) / 1e9
         end = position(self._watch)
         stage.written.append(written(self._watch, start, end))
-        stage.statements.append(sum(map(is_work, told)))
+        stage.statements.append(sum(map(is_work, statements)))
         stage.sessions += sessions
 
     def forget(self) -> None:
         """Begin anew."""
         self.stages.clear()
+
+
+def _copies_noted(statements: list[str]) -> AbstractContextManager[Any]:
+    """Add each COPY to the statements, which Django's wrapper does not see."""
+    copy = psycopg.Cursor.copy
+
+    def noted(cursor: Any, statement: Any, *rest: Any) -> Any:
+        statements.append(str(statement))
+        return copy(cursor, statement, *rest)
+
+    return patch.object(psycopg.Cursor, "copy", noted)
 
 
 def _nanoseconds(pid: int) -> int:
@@ -120,8 +131,12 @@ def _nanoseconds(pid: int) -> int:
 def main() -> None:
     """Print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--load", type=int, default=0, help="also log statements of so many")
-    parser.add_argument("--database", help="an empty one with all tables, on a server of its own")
+    parser.add_argument(
+        "--load", type=int, default=0, help="also log the SQL statements of this many sessions"
+    )
+    parser.add_argument(
+        "--database", help="URL of an empty migrated database on a server of its own"
+    )
     given = parser.parse_args()
     jobs: int = given.load
     found: dict[str, Any] = {}
@@ -141,7 +156,7 @@ def _given(url: str | None) -> AbstractContextManager[str] | None:
     import django
 
     django.setup()
-    from reprise.standalone.server import use_database
+    from reprise.standalone.configuration import use_database
 
     use_database(url)
     return nullcontext(url)

@@ -1,4 +1,5 @@
-"""What PostgreSQL wrote, read from its own log: bytes, commits, rows and index entries by table.
+"""Reads from PostgreSQL's own log how much was written: bytes, commits, rows and index entries by
+table.
 
 The log is exact to the record, costs the measured run nothing, and does not wait for statistics.
 `pg_waldump` of the server's own version reads it, so the server has to run on this machine, and

@@ -42,7 +42,7 @@ EXIT_BROKEN = 70
 def main() -> None:
     config = parse(sys.argv[1:], os.environ)
     _set_up_log(config)
-    log.debug("up to %d open files", descriptors.raise_limit())
+    log.debug("limit of open files: %d", descriptors.raise_limit())
     try:
         if config.parent is not None:
             _follow_parent(config.parent)
@@ -51,7 +51,7 @@ def main() -> None:
         log.error("%s", refusal)
         status = EXIT_UNUSABLE
     except OSError as error:
-        log.error("cannot go on: %s", error)
+        log.error("the agent ends: %s", error)
         status = EXIT_UNUSABLE
     logging.shutdown()
     # Threads may still wait for the server. None of them has anything left to finish.

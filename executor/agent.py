@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop, Termination
+from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop
 
 from executor.clock import boottime
 from executor.connection import Connection
@@ -26,9 +26,10 @@ from executor.inbox import (
 from executor.leases import LeaseBook, LeaseKeeper
 from executor.lifecycle import FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
+from executor.progress import ProgressBook
 from executor.reports import FINAL, ReportBuffer, key_of, report
 from executor.run_lines import run_lines
-from executor.run_reports import first_number, middle_report
+from executor.run_reports import middle_report
 from executor.run_table import RunTable
 from executor.runs import Runs
 from executor.sender import ReportSender
@@ -49,7 +50,6 @@ LONGEST_WAIT = 5.0
 
 Whoever monitors the agent must see its loop turn, even when there is nothing to do.
 """
-AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 EXIT_STOPPED = 0
 EXIT_TAKEN_OVER = 3
@@ -86,16 +86,21 @@ class Agent:
         self._taken_over: str | None = None
         self.inbox = Inbox(driver.wake)
         self._sender = ReportSender(buffer, connection, self.inbox)
+        self._progress = progress = ProgressBook()
         self._pump = (
-            OutputPump(connection, self.inbox) if driver.keeps_files else NoOutput(self.inbox)
+            OutputPump(connection, self.inbox, progress)
+            if driver.keeps_files
+            else NoOutput(self.inbox)
         )
-        self._table = RunTable(store, buffer, driver, self._pump, self._book)
+        self._table = RunTable(store, buffer, driver, self._pump, self._book, progress)
         self._runs, self._active = self._table.runs, self._table.active
-        self._keeper = LeaseKeeper(self._book, connection, driver, self.inbox, max_sessions)
+        self._keeper = LeaseKeeper(
+            self._book, connection, driver, self.inbox, max_sessions, progress
+        )
 
     def run(self) -> int:
         """Run the loop until the end and return the exit status of the process."""
-        self._recover()
+        self._table.recover()
         self._sender.start()
         self._pump.start()
         while not self._done():
@@ -107,8 +112,8 @@ class Agent:
             self._check_lease()
         self._driver.close()
         if self._taken_over is not None:
-            left = "go on" if self._driver.outlives_agent else "were killed"
-            log.error("%s: its runs here %s", self._taken_over, left)
+            left = "continue" if self._driver.outlives_agent else "were killed"
+            log.error("%s: the runs of this agent %s", self._taken_over, left)
             self._hand_over()
             return EXIT_TAKEN_OVER
         log.info("stopped")
@@ -119,54 +124,11 @@ class Agent:
         answered = [run.key for run in self._runs.values() if self._buffer.settled(run.key)]
         if left := self._pump.wait_for(answered, TAKEN_OVER_SECONDS):
             log.error(
-                "the server does not have the output of %d ended sessions yet: the next"
-                " agent on this state directory will send it", left,
+                "the output of %d ended sessions is not sent yet: the next agent with this state"
+                " directory sends it", left,
             )  # fmt: skip
 
     # Start and stop
-
-    def _recover(self) -> None:
-        """Adopt the runs that an earlier agent left, or end them and make sure that each is
-        reported."""
-        killed, unstarted = [], []
-        for files in self._store.leftovers():
-            goes_on = self._driver.reclaim(files)
-            if not self._buffer.accepted(files.key):
-                # Nothing was started. The first lease call does not name it, so it goes back free
-                # of charge.
-                unstarted.append(files.key)
-                self._table.discard(files)
-                continue
-            ended = self._buffer.ended(files.key)
-            if goes_on and not ended:
-                self._table.adopt(files)
-                continue
-            run = Run(files, None, Phase.ENDED)
-            self._runs[files.key] = run
-            self._book.hold(files.key, {})
-            self._pump.follow(files)
-            if not ended:
-                message = files.termination_message()
-                termination = facts(None, message=message, pod_message=AGENT_KILLED)
-                killed.append((run, termination))
-        self._buffer.forget(unstarted)
-        self._end(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
-        self._pump.finish([key for key in self._runs if key not in self._active])
-        self._buffer.release([key for key in self._buffer.leases() if key not in self._runs])
-
-    def _adopt_found(self, key: LeaseKey) -> None:
-        """Adopt a run that only the driver knows, because its files are lost.
-
-        The server decides whether it may go on.
-        """
-        if key in self._runs:
-            return
-        files = self._store.create(key)
-        if not self._driver.reclaim(files):
-            self._table.discard(files)
-            return
-        self._buffer.adopt(key, first_number())
-        self._table.adopt(files)
 
     def _begin_leasing(self) -> None:
         """Start the lease calls, unless something must come first.
@@ -187,7 +149,7 @@ class Agent:
     def _begin_stop(self) -> None:
         if self._stop_times.began is not None:
             return
-        log.info("stopping: %d runs to end", len(self._active))
+        log.info("stopping the agent: %d runs must end first", len(self._active))
         self._stop_times.began = boottime()
         self._keeper.retire()
         self._sender.hurry()
@@ -281,7 +243,7 @@ class Agent:
                 )
                 run_lines.remember(key, lease)
             except OSError as error:
-                reason = f"no place for its files: {error.strerror}"
+                reason = f"cannot create its files: {error.strerror}"
         if reason is not None:
             self._refuse(key, reason)
             return None
@@ -294,9 +256,11 @@ class Agent:
             return f"no room: {self._max_sessions} sessions at once are the limit here"
         return self._driver.refusal(lease["spec"])
 
-    def _refuse(self, key: LeaseKey, reason: str, *, own_trouble: bool = False) -> None:
-        log.info("handing back session %s: %s", key, reason)
-        self._sender.hand_back(key, reason, own_trouble=own_trouble)
+    def _refuse(
+        self, key: LeaseKey, reason: str, *, own_trouble: bool = False, node: str = ""
+    ) -> None:
+        log.info("handing back session %s: %s", key, f"{node}: {reason}" if node else reason)
+        self._sender.hand_back(key, reason, own_trouble=own_trouble, refused_node=node)
 
     def _answered(self, outcomes: Iterable[Outcome]) -> None:
         answered, refused = [], []
@@ -309,7 +273,11 @@ class Agent:
             elif outcome["outcome"] in ACCEPTED:
                 self._start(run)
             else:
-                log.info("session %s: not ours any more (%s)", run.key, outcome["outcome"])
+                log.info(
+                    "session %s no longer belongs to this executor (%s)",
+                    run.key,
+                    outcome["outcome"],
+                )
                 refused.append(run)
         self._table.drop(refused)
         self._table.forget_answered(answered)
@@ -328,7 +296,7 @@ class Agent:
         self._pump.follow(run.files)
         if run.ending is not None or run.lease is None:
             ending = run.ending or Ending.LEASE_EXPIRED
-            self._end([(run, facts(None))], ending, "ended before it was started")
+            self._table.end_unseen([(run, facts(None))], ending, "ended before it was started")
             self._pump.finish([run.key])
             return
         log.debug("starting session %s", run.key)
@@ -336,7 +304,11 @@ class Agent:
         avoid = lease.get("avoid_node", "")
         # Secrets are not kept after the start, so they are never written to a file.
         secrets = lease.pop("secret_environ", {})
-        order = Order(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets)
+        nodes = tuple(lease.get("nodes") or ())
+        left_out = tuple(lease.get("avoid_nodes") or ())
+        order = Order(
+            run.key, lease["spec"], lease["environ"], run.files, avoid, secrets, nodes, left_out
+        )
         self._driver.start(order)
 
     def _stop_asked(self, stop: Stop) -> None:
@@ -383,15 +355,17 @@ class Agent:
         ended: list[LeaseKey] = []
         for seen in observations:
             if seen.status == FOUND:
-                self._adopt_found(seen.key)
+                self._table.adopt_found(seen.key)
             run = self._runs.get(seen.key)
             # An end that an earlier agent reported is observed again: the pod stays until the
             # server has answered.
             if run is None or run.phase is Phase.ENDED or seen.status == FOUND:
                 continue
+            if seen.output:
+                self._progress.hear(run.key, seen.output)
             if seen.status == UNSTARTED:
                 self._table.remove([run])
-                self._refuse(run.key, seen.message, own_trouble=True)
+                self._refuse(run.key, seen.message, own_trouble=True, node=seen.node)
             elif seen.status not in FINAL:
                 drafts.append(middle_report(seen))
             elif run.ending is Ending.UNKNOWN:
@@ -405,14 +379,3 @@ class Agent:
         self._buffer.add(each for each in drafts if key_of(each) in self._runs)
         if ended:
             self._pump.finish(ended)
-
-    def _end(self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str) -> None:
-        """Report the ends of runs that no driver holds."""
-        drafts = []
-        for run, termination in runs:
-            run.ending = ending
-            seen = Observation(
-                run.key, "ERROR", termination["node"], message, termination, stopped=True
-            )
-            drafts.append(self._table.end(run, seen))
-        self._buffer.add(drafts)

@@ -250,7 +250,9 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the Kubernetes driver, which runs pods")
     where = group.add_mutually_exclusive_group()
     where.add_argument(
-        "--kubeconfig", type=Path, help="file (default: $KUBECONFIG, ~/.kube/config)"
+        "--kubeconfig",
+        type=Path,
+        help="kubeconfig file (default: $KUBECONFIG, else ~/.kube/config)",
     )
     where.add_argument(
         "--in-cluster",
@@ -281,8 +283,8 @@ def _add_pod_times(group: argparse._ArgumentGroup) -> None:
         "--unconfirmed-after",
         type=_speed,
         default=600.0,
-        help="seconds beyond its grace period after which a deleted pod counts as ended though it"
-        " is still there; 0: never (default 600)",
+        help="seconds after the grace period until a deleted pod counts as ended although it still"
+        " exists; 0: never (default 600)",
     )
     group.add_argument(
         "--relist-seconds",

@@ -63,7 +63,9 @@ class Connection:
                 self._settled = True
                 self.incarnation = refusal.current + 1
                 self._state.write_incarnation(self.incarnation)
-                log.warning("the state directory was behind; incarnation is %d", self.incarnation)
+                log.warning(
+                    "the state directory was outdated; the incarnation is now %d", self.incarnation
+                )
             return self.incarnation
 
 
@@ -97,5 +99,5 @@ class RetryPauses:
 
     def succeeded(self) -> None:
         if tries := self._backoff.failures:
-            log.info("%s: works again after %d failed tries", self._what, tries)
+            log.info("%s: works again after %d failed attempts", self._what, tries)
         self._backoff.reset()

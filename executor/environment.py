@@ -25,11 +25,11 @@ USERS = Kind(_users, "two numbers, such as 70000-79999")
 class Agent:
     """An executor's agent.
 
-    What it has options for, too, is what they say if they are given.
+    Its options on the command line win over these variables.
     """
 
     executor_token: str = variable(
-        SECRET, "", "the executor's token", absent="`--token-file` names a file with it"
+        SECRET, "", "the executor's token", absent="read from the file of `--token-file`"
     )
     isolate_runs: str = variable(
         MODE, ON, "whether the local driver isolates runs; `--isolate-runs`"
@@ -38,15 +38,15 @@ class Agent:
         USERS,
         # No distribution assigns these numbers.
         range(70000, 80000),
-        "user numbers of isolated runs of an agent that is root; `--run-users`",
+        "user ids of isolated runs if the agent is root; `--run-users`",
         absent="`70000-79999`",
     )
     local_paths: tuple[Path, ...] = variable(
-        PATHS, (), "what isolated runs may read beside the system's programs"
+        PATHS, (), "paths that isolated runs may read in addition to the system's programs"
     )
-    local_writable: tuple[Path, ...] = variable(PATHS, (), "what isolated runs may write")
-    production: bool = variable(FLAG, False, "whether lines are written as JSON")
+    local_writable: tuple[Path, ...] = variable(PATHS, (), "paths that isolated runs may write")
+    production: bool = variable(FLAG, False, "whether log lines are JSON")
     log_format: str | None = variable(
-        FORMAT, None, "how lines are written", absent="`json` in production, else `console`"
+        FORMAT, None, "format of log lines", absent="`json` in production, else `console`"
     )
-    log_level: str = variable(LEVEL, "INFO", "the least level that is logged")
+    log_level: str = variable(LEVEL, "INFO", "lowest level that is logged")

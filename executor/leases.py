@@ -2,18 +2,19 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Event, Lock, Thread
 from typing import Any
 
 from reprise_client.errors import RepriseError
-from reprise_client.wire import LeaseAnswer, LeaseKey, SupersededError
+from reprise_client.wire import LeaseAnswer, LeaseKey, ProgressNews, SupersededError
 
 from executor.clock import boottime
 from executor.connection import Connection, RetryPauses
 from executor.drivers.protocol import Driver
 from executor.failpoints import failpoint
 from executor.inbox import Inbox, Leased, TakenOver
+from executor.progress import ProgressBook
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class LeaseKeeper(Thread):
         driver: Driver,
         inbox: Inbox,
         max_sessions: int,
+        progress: ProgressBook,
     ):
         super().__init__(name="leases", daemon=True)
         self._book = book
@@ -64,6 +66,7 @@ class LeaseKeeper(Thread):
         self._driver = driver
         self._inbox = inbox
         self._max_sessions = max_sessions
+        self._progress = progress
         self._longest_poll = LONG_POLL
         self._retired = Event()
         # Must exceed the number of any call of an agent with the same incarnation. With a new state
@@ -98,6 +101,14 @@ class LeaseKeeper(Thread):
             self._rest(answer, sent_at)
 
     def _lease(self) -> LeaseAnswer:
+        progress = self._progress.take()
+        try:
+            return self._call(progress)
+        except RepriseError:
+            self._progress.give_back(progress)
+            raise
+
+    def _call(self, progress: Sequence[ProgressNews]) -> LeaseAnswer:
         held = self._book.copy()
         nodes = self._driver.nodes(held.values())
         names = [node["name"] for node in nodes]
@@ -121,6 +132,7 @@ class LeaseKeeper(Thread):
                 state_id=self._connection.state_id,
                 trouble=trouble,
                 project_troubles=of_projects,
+                progress=progress,
             ),
             leases=True,
         )

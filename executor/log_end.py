@@ -59,7 +59,7 @@ class LogEnd:
         if keep_from - self.freed < STEP:
             return True
         if size > LARGEST or not files.free_output(self.freed, keep_from):
-            log.error("the end of the output of %s cannot be kept", files.key)
+            log.error("cannot keep the end of the output of session %s", files.key)
             return False
         self.freed = keep_from
         return True

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
@@ -16,6 +16,7 @@ from executor.connection import Connection, RetryPauses
 from executor.failpoints import failpoint
 from executor.inbox import Inbox, OutputShipped, TakenOver
 from executor.log_end import MARKER_BYTES, LogEnd
+from executor.progress import ProgressBook
 from executor.reports import PAUSE
 from executor.runs import RunFiles, remove_tree
 
@@ -37,7 +38,7 @@ class _Stream:
     `due`: when to look for more (boot time). `muted`: nothing more of it will be sent. `end`: set
     once the server has the beginning; the rest is then sent after the end of the run. `refused_at`:
     when the server first refused the rest of an ended run's output. `let_go`: the run's end no
-    longer waits for it.
+    longer waits for it. `progress` reads the output, too, before any of it is cut.
     """
 
     files: RunFiles
@@ -48,11 +49,17 @@ class _Stream:
     refused_at: float | None = None
     let_go: bool = False
     end: LogEnd | None = None
+    progress: ProgressBook = field(default_factory=ProgressBook)
 
     def next_chunk(self, size: int) -> Chunk | None:
+        if not self.finished:
+            # The report of the end reads the rest.
+            self.progress.read(self.files)
         if self.muted:
             # Nobody will read it, and a run may write for days.
-            self.files.empty_output()
+            if self.files.output_size():
+                self.files.empty_output()
+                self.progress.emptied(self.files.key)
             return None
         if self.end is None:
             data = self.files.read_output(self.offset, size)
@@ -85,10 +92,11 @@ class OutputPump(Thread):
     posts that once after 3 s, so that the end can be reported, and finally after 10 min.
     """
 
-    def __init__(self, connection: Connection, inbox: Inbox):
+    def __init__(self, connection: Connection, inbox: Inbox, progress: ProgressBook):
         super().__init__(name="output", daemon=True)
         self._connection = connection
         self._inbox = inbox
+        self._progress = progress
         self._streams: dict[LeaseKey, _Stream] = {}
         self._lock = Lock()
         self._wake = Event()
@@ -103,7 +111,8 @@ class OutputPump(Thread):
 
     def follow(self, files: RunFiles) -> None:
         with self._lock:
-            stream = _Stream(files, boottime() + TICK, end=LogEnd.load(files))
+            end = LogEnd.load(files)
+            stream = _Stream(files, boottime() + TICK, end=end, progress=self._progress)
             self._streams[files.key] = stream
         self._wake.set()
 
@@ -170,9 +179,13 @@ class OutputPump(Thread):
             return False
         chunks = [chunk for _, chunk in pieces]
         failpoint("executor.before_log_send")
+        progress = self._progress.take()
         try:
-            outcomes = self._connection.call(lambda wire, mine: wire.log(mine, chunks))
-        except ApiError as error:
+            outcomes = self._connection.call(lambda wire, mine: wire.log(mine, chunks, progress))
+        except RepriseError as error:
+            self._progress.give_back(progress)
+            if not isinstance(error, ApiError):
+                raise
             if error.status in REFUSED_AS_A_WHOLE:
                 self._narrow(pieces, error)
                 return True
@@ -235,7 +248,7 @@ class OutputPump(Thread):
             self._give_up(pieces[0][0], error)
 
     def _give_up(self, stream: _Stream, error: ApiError) -> None:
-        log.error("the rest of the output of %s is lost: %s", stream.files.key, error)
+        log.error("the rest of the output of session %s is lost: %s", stream.files.key, error)
         stream.muted = True
 
     def _close(self, stream: _Stream) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Any
 
-from reprise_client.wire import LeaseKey, Outcome, Report, Termination
+from reprise_client.wire import LeaseKey, Outcome, Report, RunProgress, Termination
 
 from executor.failpoints import failpoint
 from executor.journal import Entry, Journal
@@ -30,6 +30,8 @@ def report(
     message: str = "",
     termination: Termination | None = None,
     pod: Mapping[str, Any] | None = None,
+    log_tail: str = "",
+    progress: RunProgress | None = None,
 ) -> Report:
     """Return a report without its number (`seq` is 0), which the buffer assigns."""
     made = Report(
@@ -45,6 +47,10 @@ def report(
     )
     if pod is not None:
         made["pod"] = pod
+    if log_tail:
+        made["log_tail"] = log_tail
+    if progress is not None:
+        made["progress"] = progress
     return made
 
 
@@ -85,11 +91,23 @@ class ReportBuffer:
         self._waiting: dict[LeaseKey, _LeaseReports] = {}
         self._in_flight: dict[LeaseKey, int] = {}
         self._incomplete = False
-        self.changed = Event()
+        self._listeners: list[Event] = []
         for entry in self._journal.load():
             self._replay(entry)
         self._waiting = {key: lease for key, lease in self._leases.items() if lease.pending}
         self._journal.rewrite(self._snapshot())
+
+    def listener(self) -> Event:
+        """Return an event that is set whenever there may be something to send, as at first."""
+        event = Event()
+        event.set()
+        self._listeners.append(event)
+        return event
+
+    def wake(self) -> None:
+        """Set the events of all listeners."""
+        for each in self._listeners:
+            each.set()
 
     def add(self, drafts: Iterable[Report]) -> None:
         """Number the reports and make them durable before anything can send them."""
@@ -106,7 +124,7 @@ class ReportBuffer:
                 lease.pending[each["seq"]] = each
                 if lease.released or each["status"] not in FINAL:
                     self._waiting[key] = lease
-        self.changed.set()
+        self.wake()
 
     def release(self, keys: Iterable[LeaseKey]) -> None:
         with self._lock:
@@ -116,22 +134,26 @@ class ReportBuffer:
                     lease.released = True
                     if lease.pending:
                         self._waiting[key] = lease
-        self.changed.set()
+        self.wake()
 
-    def take(self, limit: int, now: float) -> list[Report]:
-        """Return up to `limit` reports to send, ordered by session and number.
+    def take(self, limit: int, now: float, *, least: int = 1) -> list[Report]:
+        """Return `least` to `limit` reports to send, ordered by session and number, or none.
 
-        They stay in the buffer, and their leases cannot be withdrawn, until `settle`.
+        They stay in the buffer, and their leases can neither be withdrawn nor be in another batch,
+        until `settle`: several batches may be under way, but those of one lease stay in order.
         """
         batch: list[Report] = []
         with self._lock:
-            for lease in self._waiting.values():
-                batch += lease.sendable(now)
+            for key, lease in self._waiting.items():
+                if key not in self._in_flight:
+                    batch += lease.sendable(now)
                 if len(batch) >= limit:
                     break
+            if len(batch) < least:
+                return []
             del batch[limit:]
             batch.sort(key=lambda each: (each["session_id"], each["seq"]))
-            self._in_flight = {key_of(each): each["seq"] for each in batch}
+            self._in_flight |= {key_of(each): each["seq"] for each in batch}
         return batch
 
     def next_due(self, now: float) -> float | None:
@@ -141,8 +163,10 @@ class ReportBuffer:
             waits = [lease.not_before - now for lease in self._waiting.values()]
         return min((wait for wait in waits if wait > 0), default=None)
 
-    def settle(self, outcomes: Sequence[Outcome], now: float) -> list[Outcome]:
-        """End what `take` began, and return the final outcomes.
+    def settle(
+        self, batch: Sequence[Report], outcomes: Sequence[Outcome], now: float
+    ) -> list[Outcome]:
+        """End what `take` began with this batch, and return the final outcomes.
 
         Reports with a final outcome are forgotten. The others (busy or without an answer) are tried
         again after a short pause.
@@ -151,13 +175,13 @@ class ReportBuffer:
         with self._lock:
             if final:
                 self._write_answers(final)
-            for key, seq in self._in_flight.items():
+            for key in {key_of(each): None for each in batch}:
+                seq = self._in_flight.pop(key)
                 lease = self._leases.get(key)
                 if lease is None or not lease.sendable(now):
                     self._waiting.pop(key, None)
                 elif any(number <= seq for number in lease.pending):
                     lease.not_before = now + PAUSE
-            self._in_flight = {}
             if self._journal.size > JOURNAL_LIMIT:
                 self._incomplete = True
                 self._write((), durable=False)
@@ -249,7 +273,7 @@ class ReportBuffer:
             self._journal.append(entries, durable=durable)
         except OSError as error:
             if not self._incomplete:
-                log.error("reports are kept in memory only until they can be written: %s", error)
+                log.error("cannot write reports to disk, so they are only in memory: %s", error)
             self._incomplete = True
 
     def _replay(self, entry: Entry) -> None:

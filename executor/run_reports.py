@@ -1,10 +1,11 @@
-"""What the agent reports of its runs, from what the driver observed."""
+"""The reports of an agent about its runs, made from what the driver observed."""
 
 import time
 
-from reprise_client.wire import Report
+from reprise_client.wire import Report, RunProgress
 
 from executor.drivers.protocol import Observation, facts
+from executor.failure_tail import failure_tail
 from executor.lifecycle import FENCED, Ending, Run
 from executor.reports import report
 
@@ -18,8 +19,8 @@ def middle_report(seen: Observation) -> Report:
     )
 
 
-def final_report(run: Run, seen: Observation) -> Report:
-    """Return the report of an end.
+def final_report(run: Run, seen: Observation, progress: RunProgress | None = None) -> Report:
+    """Return the report of an end, with the progress that the run told.
 
     If the agent brought it about, it is an ERROR, whatever the exit code; but of a preempted pod
     the phase decides.
@@ -31,8 +32,17 @@ def final_report(run: Run, seen: Observation) -> Report:
         termination = {**termination, "lease_expired": run.ending in FENCED}
         if run.ending is Ending.PREEMPTED:
             termination["reason"] = termination["reason"] or "Preempted"
+    # Of an end that the agent brought about, the output does not tell why.
+    failed = status == "ERROR" and run.ending is None
     return report(
-        run.key, status, time.time(), node=seen.node, message=message, termination=termination
+        run.key,
+        status,
+        time.time(),
+        node=seen.node,
+        message=message,
+        termination=termination,
+        log_tail=failure_tail(run.files, termination.get("rank")) if failed else "",
+        progress=progress,
     )
 
 

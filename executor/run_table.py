@@ -3,18 +3,21 @@
 import logging
 from collections.abc import Collection, Iterable
 
-from reprise_client.wire import LeaseKey, Report
+from reprise_client.wire import LeaseKey, Report, Termination
 
-from executor.drivers.protocol import Driver, Observation
+from executor.drivers.protocol import Driver, Observation, facts
 from executor.leases import LeaseBook
-from executor.lifecycle import Phase, Run
+from executor.lifecycle import Ending, Phase, Run
 from executor.output import NoOutput, OutputPump
+from executor.progress import ProgressBook
 from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
-from executor.run_reports import final_report
+from executor.run_reports import final_report, first_number
 from executor.runs import RunFiles, Runs
 
 log = logging.getLogger(__name__)
+
+AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 
 class RunTable:
@@ -27,27 +30,85 @@ class RunTable:
         driver: Driver,
         pump: OutputPump | NoOutput,
         book: LeaseBook,
+        progress: ProgressBook,
     ):
         self._store = store
         self._buffer = buffer
         self._driver = driver
         self._pump = pump
         self._book = book
+        self._progress = progress
         self.runs: dict[LeaseKey, Run] = {}
         self.active: dict[LeaseKey, Run] = {}
 
     def adopt(self, files: RunFiles) -> None:
         """Go on with an accepted run that an earlier agent started."""
-        log.info("session %s goes on", files.key)
+        log.info("session %s continues", files.key)
         self.runs[files.key] = self.active[files.key] = Run(files, None, Phase.LIVE)
         self._book.hold(files.key, {})
         self._pump.follow(files)
+
+    def adopt_found(self, key: LeaseKey) -> None:
+        """Adopt a run that only the driver knows, because its files are lost.
+
+        The server decides whether it may go on.
+        """
+        if key in self.runs:
+            return
+        files = self._store.create(key)
+        if not self._driver.reclaim(files):
+            self.discard(files)
+            return
+        self._buffer.adopt(key, first_number())
+        self.adopt(files)
+
+    def recover(self) -> None:
+        """Adopt the runs that an earlier agent left, or end them and make sure that each is
+        reported."""
+        killed, unstarted = [], []
+        for files in self._store.leftovers():
+            goes_on = self._driver.reclaim(files)
+            if not self._buffer.accepted(files.key):
+                # Nothing was started. The first lease call does not name it, so it goes back free
+                # of charge.
+                unstarted.append(files.key)
+                self.discard(files)
+                continue
+            ended = self._buffer.ended(files.key)
+            if goes_on and not ended:
+                self.adopt(files)
+                continue
+            run = Run(files, None, Phase.ENDED)
+            self.runs[files.key] = run
+            self._book.hold(files.key, {})
+            self._pump.follow(files)
+            if not ended:
+                message = files.termination_message()
+                termination = facts(None, message=message, pod_message=AGENT_KILLED)
+                killed.append((run, termination))
+        self._buffer.forget(unstarted)
+        self.end_unseen(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
+        self._pump.finish([key for key in self.runs if key not in self.active])
+        self._buffer.release([key for key in self._buffer.leases() if key not in self.runs])
+
+    def end_unseen(
+        self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str
+    ) -> None:
+        """Report the ends of runs that no driver holds."""
+        drafts = []
+        for run, termination in runs:
+            run.ending = ending
+            seen = Observation(
+                run.key, "ERROR", termination["node"], message, termination, stopped=True
+            )
+            drafts.append(self.end(run, seen))
+        self._buffer.add(drafts)
 
     def end(self, run: Run, seen: Observation) -> Report:
         """Note that a run has ended; return the report of it."""
         run.phase = Phase.ENDED
         self.active.pop(run.key, None)
-        final = final_report(run, seen)
+        final = final_report(run, seen, self._progress.end(run.files))
         message = final["message"]
         log.debug("session %s: %s%s", run.key, final["status"], message and f" {message}")
         return final
@@ -80,5 +141,6 @@ class RunTable:
             run_lines.forget(run.key)
             self._driver.release(run.key)
             self._pump.drop(run.key)
+            self._progress.drop(run.key)
             self.discard(run.files)
         self._buffer.forget([run.key for run in runs])

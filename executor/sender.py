@@ -1,4 +1,4 @@
-"""The thread that sends reports and returned leases to the server."""
+"""The threads that send reports and returned leases to the server."""
 
 import logging
 import time
@@ -17,50 +17,78 @@ from executor.reports import BATCH, PAUSE, ReportBuffer, key_of
 log = logging.getLogger(__name__)
 
 REFUSED_AS_A_WHOLE = frozenset({400, 413, 422})
+LANES = 2
+"""Batches under way at once: the database works on one, while the server reads another."""
+LEAST = 50
+"""Reports that must wait before another lane than the first sends them: few go along soon."""
 
 
-class ReportSender(Thread):
+class ReportSender:
     """Sends reports and returns as soon as there are any, in batches, until the server has
     answered."""
 
     def __init__(self, buffer: ReportBuffer, connection: Connection, inbox: Inbox):
-        super().__init__(name="reports", daemon=True)
         self._buffer = buffer
         self._connection = connection
         self._inbox = inbox
         self._returns: dict[LeaseKey, Return] = {}
         self._returns_lock = Lock()
+        self._well = True
+        """True while the last call succeeded; until then only the first lane sends."""
         self._limit = BATCH
         self._hurried = Event()
+
+    def start(self) -> None:
+        for lane in range(LANES):
+            each = Thread(
+                target=self._run,
+                args=[self._buffer.listener()],
+                kwargs={"first": lane == 0},
+                name=f"reports-{lane}",
+                daemon=True,
+            )
+            each.start()
 
     def hurry(self) -> None:
         """Stop making long pauses between tries, because little time is left."""
         self._hurried.set()
 
-    def hand_back(self, key: LeaseKey, reason: str, *, own_trouble: bool = False) -> None:
+    def hand_back(
+        self, key: LeaseKey, reason: str, *, own_trouble: bool = False, refused_node: str = ""
+    ) -> None:
         with self._returns_lock:
-            self._returns[key] = _return(key, reason, own_trouble)
-        self._buffer.changed.set()
+            self._returns[key] = _return(key, reason, own_trouble, refused_node)
+        self._buffer.wake()
 
     def idle(self) -> bool:
         with self._returns_lock:
             return not self._returns and self._buffer.empty()
 
-    def run(self) -> None:
+    def _run(self, changed: Event, *, first: bool) -> None:
+        """Send until another agent takes over. After a failure only the first lane tries again."""
         pauses = RetryPauses("sending reports")
         while True:
-            self._buffer.changed.wait(self._buffer.next_due(boottime()))
-            self._buffer.changed.clear()
+            changed.wait(self._buffer.next_due(boottime()))
+            changed.clear()
             try:
-                while self._send_returns() or self._send_reports():
-                    pauses.succeeded()
+                while self._send_all() if first else self._send_more():
+                    if first:
+                        pauses.succeeded()
+                        self._well = True
             except SupersededError as error:
                 self._inbox.post(TakenOver(str(error)))
                 return
             except RepriseError as error:
-                if self._hurried.wait(pauses.failed(error)):
+                self._well = False
+                if first and self._hurried.wait(pauses.failed(error)):
                     time.sleep(PAUSE)
-                self._buffer.changed.set()
+                self._buffer.wake()
+
+    def _send_all(self) -> bool:
+        return self._send_returns() or self._send_reports(1)
+
+    def _send_more(self) -> bool:
+        return self._well and self._send_reports(LEAST)
 
     def _send_returns(self) -> bool:
         with self._returns_lock:
@@ -81,8 +109,8 @@ class ReportSender(Thread):
             time.sleep(PAUSE)
         return True
 
-    def _send_reports(self) -> bool:
-        batch = self._buffer.take(self._limit, boottime())
+    def _send_reports(self, least: int) -> bool:
+        batch = self._buffer.take(self._limit, boottime(), least=least)
         if not batch:
             return False
         outcomes: Sequence[Outcome] = ()
@@ -91,12 +119,12 @@ class ReportSender(Thread):
         finally:
             # This is posted after a failure, too: reports that are no longer in flight can be
             # withdrawn.
-            final = self._buffer.settle(outcomes, boottime())
+            final = self._buffer.settle(batch, outcomes, boottime())
             self._inbox.post(Answered(final))
         for outcome in final:
             if outcome["outcome"] == "invalid":
                 log.error(
-                    "the server will never accept report %d of session %s: %s",
+                    "the server refused report %d of session %s for good: %s",
                     outcome["seq"], key_of(outcome), outcome["detail"],
                 )  # fmt: skip
         return True
@@ -124,10 +152,12 @@ class ReportSender(Thread):
         return outcomes
 
 
-def _return(key: LeaseKey, reason: str, own_trouble: bool) -> Return:
+def _return(key: LeaseKey, reason: str, own_trouble: bool, refused_node: str) -> Return:
     item = Return(session_id=key.session_id, fencing_token=key.fencing_token, reason=reason)
     if own_trouble:
         item["own_trouble"] = True
+    if refused_node:
+        item["refused_node"] = refused_node
     return item
 
 

@@ -60,7 +60,7 @@ def _volume(source: str, value: object) -> dict[str, Any]:
     if source == "empty_dir":
         return {"emptyDir": _empty_dir(value)}
     if not isinstance(value, str) or not value or len(value) > _LONGEST_NAME:
-        raise ValueError(f"{source} must be the name of one")
+        raise ValueError(f"{source} must be a name")
     if source == "config_map":
         return {"configMap": {"name": value}}
     if source == "secret":

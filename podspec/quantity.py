@@ -7,7 +7,7 @@ suffix, a decimal one or an exponent.
 
 import math
 import re
-from decimal import ROUND_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
@@ -20,6 +20,7 @@ LARGEST = 2**63 - 1
 _BINARY = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
 _DECIMAL = {prefix: 1000**power for power, prefix in enumerate("kMGTPE", 1)}
 _NANO = Decimal("1e-9")
+_MILLI = Decimal("1e-3")
 _SUFFIXES = {
     "n": _NANO,
     "u": Decimal("1e-6"),
@@ -62,6 +63,18 @@ def shortest(amount: int, *, decimal: bool = False) -> str:
         if amount and amount % unit == 0:
             return f"{amount // unit}{suffix}"
     return str(amount)
+
+
+def in_units_of(amount: Decimal, like: object) -> str:
+    """Return an amount in the unit in which the quantity `like` is spelled.
+
+    What that unit cannot spell in three decimals is rounded down. Without a unit it is a plain
+    number.
+    """
+    match = _QUANTITY.fullmatch(like) if isinstance(like, str) and len(like) <= _LONGEST else None
+    suffix = (match and match["suffix"]) or ""
+    number = (amount / _SUFFIXES[suffix]).quantize(_MILLI, ROUND_DOWN, _EXACT).normalize(_EXACT)
+    return f"{number:f}{suffix}"
 
 
 def _read(text: str) -> Decimal:

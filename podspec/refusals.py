@@ -30,7 +30,7 @@ _ANNOTATIONS = (
     *("traffic.sidecar.istio.io/*", "config.linkerd.io/skip-*"),
     *("networking.gke.io/*", "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"),
 )
-_SAID_BY_REPRISE = (
+_SET_BY_REPRISE = (
     *("name", "generateName", "namespace", "ownerReferences", "finalizers"),
     *("labels[reprise.dev/*]", "annotations[reprise.dev/*]"),
 )
@@ -61,7 +61,7 @@ REFUSED: tuple[str, ...] = (
         for part in ("type", "user", "role")
     ),
     *(f"metadata.annotations[{key}]" for key in _ANNOTATIONS),
-    *(f"metadata.{name}" for name in _SAID_BY_REPRISE),
+    *(f"metadata.{name}" for name in _SET_BY_REPRISE),
 )
 """The refused fields of a `pod_spec`.
 
@@ -83,7 +83,7 @@ def refused_paths(allowed: Collection[str] = (), added: Iterable[str] = ()) -> t
     Raises `ValueError` if an allowed path is not in `REFUSED`: it may be misspelt.
     """
     if unknown := sorted(set(allowed) - set(REFUSED)):
-        raise ValueError(f"not refused anyway: {', '.join(unknown)}")
+        raise ValueError(f"not refused by default: {', '.join(unknown)}")
     return (*(path for path in REFUSED if path not in allowed), *added)
 
 

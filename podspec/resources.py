@@ -12,6 +12,8 @@ from podspec.quantity import parse_resource
 
 GROUPS = ("requests", "limits")
 Amounts = dict[str, Decimal]
+Unparsed = Mapping[str, Any]
+"""Amounts as they are spelled."""
 
 
 def grouped(resources: Mapping[str, Any]) -> bool:
@@ -50,6 +52,11 @@ def requested(resources: Mapping[str, Any]) -> Amounts:
     return _parsed(resources, "limits", "requests")
 
 
+def spellings(resources: Mapping[str, Any]) -> Unparsed:
+    """Return what is reserved for each pod as it is spelled."""
+    return _chosen(resources, "limits", "requests")
+
+
 def limited(resources: Mapping[str, Any]) -> Amounts:
     """Return what each pod may use at most: its `limits`, or else its `requests`.
 
@@ -68,7 +75,11 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 
 
 def _parsed(resources: Mapping[str, Any], *names: str) -> Amounts:
+    chosen = _chosen(resources, *names)
+    return {name: parse_resource(amount) for name, amount in chosen.items()}
+
+
+def _chosen(resources: Mapping[str, Any], *names: str) -> Unparsed:
     """Return the amounts of the groups together; a later group wins."""
     found = groups(resources)
-    amounts = {name: amount for group in names for name, amount in found[group].items()}
-    return {name: parse_resource(amount) for name, amount in amounts.items()}
+    return {name: amount for group in names for name, amount in found[group].items()}

@@ -16,7 +16,7 @@ from django.db import close_old_connections, connections
 
 from loglines import lines
 from reprise import garbage, shared_metrics
-from reprise.worker import broker
+from reprise.worker import broker, relay
 from sessions_app.audit.context import TASK, through
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
@@ -72,6 +72,8 @@ class DatabaseTask(Task[Any, Any]):
         none shorter than a second, and Celery would cut the fraction off."""
         if countdown is not None and countdown > 0:
             options["countdown"] = math.ceil(countdown)
+        if relay.pass_on(str(self.name), args, kwargs, options):
+            return None
         options.setdefault("confirm_timeout", CONFIRM_SECONDS)
         return super().apply_async(args, kwargs, **options)
 
@@ -105,6 +107,8 @@ app.conf.update(
     task_routes={
         "sessions_app.tasks.dispatch_due_retries": {"queue": "retry"},
         "sessions_app.tasks.sweep_retries": {"queue": "retry"},
+        "sessions_app.tasks.release_dependants": {"queue": "retry"},
+        "sessions_app.tasks.fire_schedules": {"queue": "retry"},
         "sessions_app.tasks.deliver_webhooks": {"queue": "webhooks"},
         "sessions_app.tasks.sweep_webhooks": {"queue": "webhooks"},
         "scheduler.tasks.verify_starts": {"queue": "verification"},
@@ -188,7 +192,7 @@ def _log_as_all_do(loglevel: int | str | None = None, **_kwargs: Any) -> None:
     if settings.LOG_FORMAT == "json":
         # Celery prints its last words directly, past all loggers.
         say = logging.getLogger("celery.worker").info
-        setattr(worker, "safe_say", lambda said, *_: say(said))  # noqa: B010  # no stub has it
+        setattr(worker, "safe_say", lambda message, *_: say(message))  # noqa: B010  # no stub has it
 
 
 @signals.worker_process_init.connect

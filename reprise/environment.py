@@ -54,7 +54,7 @@ def _database_url(text: str) -> str:
     if engine != "django.db.backends.postgresql":
         scheme = _SCHEME.match(text)
         raise WrongValueError(
-            "Reprise works with PostgreSQL, and needs an address such as "
+            "Reprise needs a PostgreSQL, with an address such as "
             "postgres://user:password@host:5432/name"
             + (f"; this one begins with {scheme[0]}" if scheme else "")
         )
@@ -100,27 +100,29 @@ SOME_SECONDS = above_zero("seconds")
 class Server:
     """The server.
 
-    Give every process the same ones.
+    Give every process the same values.
     """
 
     production: bool = variable(
-        FLAG, False, "refuse to start without what several processes must share"
+        FLAG, False, "refuse to start if a setting that several processes must share is missing"
     )
     database_url: str | None = variable(
         DATABASE_URL,
         None,
-        "PostgreSQL",
+        "the PostgreSQL of the server",
         name="DATABASE_URL",
         absent="standalone starts its own",
     )
-    database_pool: int = variable(
-        COUNT, 16, "connections to PostgreSQL that one process opens at most"
-    )
+    database_pool: int = variable(COUNT, 16, "the most connections to PostgreSQL of one process")
     broker_url: str | None = variable(
-        BROKER_URL, None, "RabbitMQ", name="BROKER_URL", absent="standalone uses one in memory"
+        BROKER_URL,
+        None,
+        "the RabbitMQ of the server",
+        name="BROKER_URL",
+        absent="standalone uses one in memory",
     )
     secret_key: str | None = variable(
-        SECRET, None, "signs browser sessions", absent="random for each start"
+        SECRET, None, "the key that signs browser sessions", absent="random for each start"
     )
     encryption_keys: EncryptionKeys | None = variable(
         ENCRYPTION_KEYS,
@@ -134,63 +136,80 @@ class Server:
         "hosts under which the server answers",
     )
     https: bool = variable(
-        FLAG, False, "browsers come by HTTPS only, so that cookies are for HTTPS only"
+        FLAG, False, "browsers use HTTPS only; cookies are then sent over HTTPS only"
     )
     hsts_seconds: int = variable(
-        whole(most=10 * 365 * 86_400), 0, "seconds for which browsers are to insist on HTTPS"
+        whole(most=10 * 365 * 86_400),
+        0,
+        "seconds for which a browser that came once uses HTTPS only (HSTS); 0: not sent",
     )
     trust_proxy: bool = variable(
-        FLAG, False, "believe `X-Forwarded-Proto`, which the proxy must always set"
+        FLAG, False, "trust the header `X-Forwarded-Proto`; the proxy must always set it"
     )
     csrf_trusted_origins: tuple[str, ...] = variable(
-        listed(ORIGIN), (), "other origins whose forms are accepted"
+        listed(ORIGIN), (), "other origins from which forms are accepted"
     )
     web_workers: int = variable(COUNT, 2, "processes of gunicorn")
     metrics_token: str = variable(
-        SECRET, "", "reads `/metrics`, beside the tokens of cluster admins", absent="none"
+        SECRET,
+        "",
+        "a token that may read `/metrics`, as tokens of cluster admins may",
+        absent="none",
     )
     metrics_port: int | None = variable(
         PORT, None, "port at which a worker answers `/metrics`", absent="nowhere"
     )
     metrics_dir: Path | None = variable(
-        PATH, None, "directory in which processes of one family count", absent="a new one"
+        PATH,
+        None,
+        "directory for the metrics that the processes of one server share",
+        absent="a new one",
     )
     log_format: str | None = variable(
-        FORMAT, None, "how lines are written", absent="`json` in production, else `console`"
+        FORMAT, None, "format of log lines", absent="`json` in production, else `console`"
     )
     log_level: str | None = variable(
         LEVEL,
         None,
-        "the least level that is logged",
+        "lowest level that is logged",
         absent="`WARNING`; gunicorn's own lines: `INFO`",
+    )
+    preemption: str = variable(
+        choice("off", "dry_run", "on"),
+        "off",
+        "whether running sessions make room for others; dry_run only records which would "
+        "(docs/preemption.md)",
     )
     isolate_runs: str = variable(ISOLATION, "off", "isolation of the runs of standalone's executor")
     default_project: str | None = variable(
         PROJECT,
         None,
-        "project of calls that name none",
-        absent="they must; in standalone `default/default`",
+        "project of calls that name no project",
+        absent="none: calls must name one; in standalone `default/default`",
     )
     pod_fields_allowed: tuple[str, ...] = variable(
         listed(one_of(REFUSED, "a field of a `pod_spec` that is refused (docs/pods.md)")),
         (),
-        "fields of a `pod_spec` that are not to be refused",
+        "fields of a `pod_spec` that are allowed although they are refused by default",
     )
     pod_fields_refused: tuple[str, ...] = variable(
-        listed(WORD), (), "fields of a `pod_spec` to refuse beside the usual ones"
+        listed(WORD), (), "additional fields of a `pod_spec` to refuse"
     )
     webhook_allowed_networks: tuple[str, ...] = variable(
-        listed(NETWORK), (), "networks that webhooks may reach though they are not public"
+        listed(NETWORK), (), "networks that webhooks may reach although they are not public"
     )
     webhook_allowed_hosts: tuple[str, ...] = variable(
-        listed(NAME), (), "names that webhooks may reach wherever they lead"
+        listed(NAME), (), "hosts that webhooks may reach whatever their address is"
     )
-    webhook_allow_http: bool = variable(FLAG, False, "webhooks may go to `http://`, too")
+    webhook_allow_http: bool = variable(FLAG, False, "webhooks may also use `http://`")
     graphql_introspection: bool = variable(
-        FLAG, True, "whether anybody can ask `/graphql/` what its schema is"
+        FLAG, True, "whether `/graphql/` answers introspection queries"
     )
     graphiql: bool = variable(
-        FLAG, True, "whether `/graphql/` has a page on which queries can be tried"
+        FLAG, True, "whether `/graphql/` shows browsers a page to try queries"
+    )
+    style_page: bool = variable(
+        FLAG, False, "whether `/style/` shows every part of the web pages, for developers"
     )
 
 
@@ -202,128 +221,164 @@ class Numbers:
     """
 
     lease_ttl: float = variable(
-        SOME_SECONDS, 300.0, "seconds for which an executor that is not heard keeps its runs"
+        SOME_SECONDS, 300.0, "seconds that a lease lasts after the last heartbeat of its executor"
     )
-    lease_grace: float = variable(SECONDS, 60.0, "seconds after that until its runs count as lost")
+    lease_grace: float = variable(
+        SECONDS, 60.0, "seconds from the end of a lease until its run counts as lost"
+    )
     acceptance_timeout: float = variable(
-        SOME_SECONDS, 60.0, "seconds after which a lease that nobody accepted is queued again"
+        SOME_SECONDS,
+        60.0,
+        "seconds after which a lease that its executor did not accept is taken back",
     )
     max_lease_returns: int = variable(
-        COUNT, 5, "leases of a session that may come back before it fails"
+        COUNT, 5, "leases of a session that executors may return before the session fails"
     )
     unconfirmed_after: float = variable(
-        SECONDS, 600.0, "seconds for which the end of a cancelled run is waited for"
+        SECONDS,
+        600.0,
+        "seconds after which a lost run counts as ended without confirmation; 0: never",
     )
     executor_late_after: float = variable(
-        SOME_SECONDS, 30.0, "seconds of silence after which an executor is told to be late"
+        SOME_SECONDS, 30.0, "seconds without a heartbeat after which an executor counts as late"
     )
     executor_stale_after: float = variable(
-        SOME_SECONDS, 60.0, "seconds of silence after which an executor gets no new leases"
+        SOME_SECONDS, 60.0, "seconds without a heartbeat after which an executor gets no new leases"
     )
     priority_half_time: float = variable(
-        SOME_SECONDS, 300.0, "seconds in which a queue's priority goes half of the way to its cost"
+        SOME_SECONDS, 300.0, "half-life, in seconds, of a queue's past usage in its priority"
     )
     retry_share: float = variable(
-        SHARE, 0.5, "share of what a queue holds that retries may have while fresh sessions wait"
+        SHARE, 0.5, "share of a queue's usage that retries may take while first attempts wait"
     )
     starved_after: float = variable(
-        SECONDS, 300.0, "seconds after which nodes are kept free for a session that waits for room"
+        SECONDS, 300.0, "seconds that a session waits for room before nodes are kept free for it"
+    )
+    preempt_after: float = variable(
+        SECONDS, 30.0, "seconds that a session waits before lower priority classes make room for it"
+    )
+    reclaim_below: float = variable(
+        SHARE, 0.8, "part of its share below which a queue with waiting work takes room back"
+    )
+    reclaim_after: float = variable(
+        SECONDS, 120.0, "seconds for which a queue must hold less than that"
+    )
+    preempt_rate: float = variable(
+        SHARE, 0.05, "part of an executor's sessions that make room within a minute at most"
     )
     start_check_first: float = variable(
         SECONDS, 30.0, "seconds from a pod's creation to its first check"
     )
-    start_check_again: float = variable(SOME_SECONDS, 30.0, "seconds to the next check")
-    start_check_step: float = variable(
-        SECONDS, 10.0, "seconds by which that grows with each check of a pod that initializes"
+    start_check_again: float = variable(
+        SOME_SECONDS, 30.0, "seconds from each check to the next one"
     )
-    start_check_longest: float = variable(SECONDS, 80.0, "seconds up to which it grows")
+    start_check_step: float = variable(
+        SECONDS,
+        10.0,
+        "seconds by which this interval grows with each check of a pod that initializes",
+    )
+    start_check_longest: float = variable(
+        SECONDS, 80.0, "longest interval between two checks, in seconds"
+    )
     scheduling_timeout: float = variable(
         SECONDS,
         180.0,
-        "seconds that a pod may stay without a node, if its session does not say; 0: for ever",
+        "seconds that a pod may stay without a node, unless its session sets its own limit; 0: no "
+        "limit",
     )
     initializing_timeout: float = variable(
         SECONDS,
         1800.0,
-        "seconds that it may then stay without its images or containers; 0: for ever",
+        "seconds that a pod with a node may stay without its images or containers; 0: no limit",
     )
     missing_pod_checks: int = variable(
-        COUNT, 3, "checks that look for a pod that its cluster does not show"
+        COUNT, 3, "checks that find no readable pod before the session fails"
     )
     log_cap_bytes: int = variable(
-        whole(), 12 * 1024 * 1024, "bytes of the beginning of a run's output that its log keeps"
+        whole(), 12 * 1024 * 1024, "bytes that a log keeps from the start of a run's output"
     )
     log_tail_bytes: int = variable(
-        whole(), 4 * 1024 * 1024, "bytes of the end of a longer output that its log keeps"
+        whole(), 4 * 1024 * 1024, "bytes that a log keeps from the end of a longer output"
     )
     session_retention: float = variable(
         SECONDS,
         90 * 86_400.0,
-        "seconds for which a chain and its logs stay in the tables after its end; 0: for ever",
+        "seconds from the end of a chain until it is archived and its logs are deleted; 0: never",
     )
     event_retention: float = variable(
-        SECONDS, 365 * 86_400.0, "seconds for which its events stay after that; 0: for ever"
+        SECONDS, 365 * 86_400.0, "seconds from then until its events are deleted; 0: never"
     )
     automatic_audit_retention: float = variable(
         SECONDS,
         365 * 86_400.0,
-        "seconds for which the audit log tells of an automatic retry; 0: for ever",
+        "seconds that the audit log keeps automatic retries; 0: for ever",
     )
     stream_check_after: float = variable(
-        SECONDS, 60.0, "seconds after which a follower of events is asked again whether it may"
+        SECONDS,
+        60.0,
+        "seconds between two checks of the rights of those who follow an event stream",
     )
     webhook_pause_failures: int = variable(
-        COUNT, 15, "failed attempts in a row after which a webhook is paused"
+        COUNT, 15, "failed attempts in a row that pause a webhook"
     )
     webhook_pause_after: float = variable(
-        SECONDS, 86_400.0, "seconds for which they must have gone on"
+        SECONDS, 86_400.0, "least seconds for which these failures must have lasted"
     )
     webhook_delivery_retention: float = variable(
         SECONDS,
         30 * 86_400.0,
-        "seconds for which a delivery stays in its webhook's log after its end; 0: for ever",
+        "seconds that a delivery is kept after its end; 0: for ever",
     )
-    webhook_senders: int = variable(COUNT, 1, "tasks that send webhooks at once, over all workers")
+    webhook_senders: int = variable(
+        COUNT, 1, "tasks that send webhooks at the same time, over all workers"
+    )
     body_timeout: float = variable(
-        SOME_SECONDS, 30.0, "seconds in which a body must be whole, at a front"
+        SOME_SECONDS, 30.0, "seconds in which a request's body must arrive at a front"
     )
     long_body_timeout: float = variable(
-        SOME_SECONDS, 120.0, "the same for executors, bulk calls and simulations"
+        SOME_SECONDS, 120.0, "the same for calls of executors, bulk calls and simulations"
     )
-    body_grace: float = variable(
-        SECONDS, 10.0, "seconds after which a body must keep its speed, at a front"
-    )
+    body_grace: float = variable(SECONDS, 10.0, "seconds before the lowest speed of a body applies")
     body_bytes_per_second: float = variable(
-        above_zero("bytes", 1_000_000_000), 1000.0, "the least speed of a body, at a front"
+        above_zero("bytes", 1_000_000_000),
+        1000.0,
+        "lowest speed of a body that a front accepts, in bytes per second",
     )
-    unfinished_bodies: int = variable(COUNT, 256, "unfinished bodies of one front")
+    unfinished_bodies: int = variable(COUNT, 256, "the most unfinished bodies at one front")
     unfinished_bodies_per_address: int = variable(
-        COUNT, 16, "unfinished bodies of one front from one address"
+        COUNT, 16, "the most unfinished bodies at one front from one address"
     )
     login_failures: int = variable(
-        COUNT, 10, "wrong passwords of a user, or from an address, after which none is looked at"
+        COUNT, 10, "wrong passwords of a user, or from an address, after which logins are refused"
     )
-    login_cool_off: float = variable(SOME_SECONDS, 900.0, "seconds for which that lasts")
+    login_cool_off: float = variable(
+        SOME_SECONDS, 900.0, "seconds for which logins are then refused"
+    )
     worker_stuck_after: float = variable(
         SOME_SECONDS,
         60.0,
-        "seconds after which a worker that does nothing, while the broker answers, is started anew",
+        "seconds without a look at the broker after which a worker is restarted; the broker must "
+        "answer",
     )
     sweep_taken_within: float = variable(
-        SECONDS, 10.0, "seconds after which beat runs a sweep of deadlines that no worker began"
+        SECONDS, 10.0, "seconds after which beat itself runs a sweep that no worker started"
     )
-    sweep_standby_every: float = variable(SOME_SECONDS, 5.0, "seconds after which it does so again")
+    sweep_standby_every: float = variable(SOME_SECONDS, 5.0, "seconds between two such runs")
     call_statement_timeout: float = variable(
-        SECONDS_OF_A_DAY, 30.0, "seconds that a statement of a call may take; 0: for ever"
+        SECONDS_OF_A_DAY,
+        30.0,
+        "longest time of an SQL statement of a call, in seconds; 0: no limit",
     )
     call_lock_timeout: float = variable(
-        SECONDS_OF_A_DAY, 5.0, "seconds that a call may wait for a lock; 0: for ever"
+        SECONDS_OF_A_DAY,
+        5.0,
+        "longest time that a call waits for a database lock, in seconds; 0: no limit",
     )
     token_requests_per_minute: int = variable(
-        RATE, 60_000, "calls a minute of one token; 0: no limit"
+        RATE, 60_000, "calls per minute with one token; 0: no limit"
     )
     anonymous_requests_per_minute: int = variable(
-        RATE, 6_000, "calls a minute of one address without a valid token; 0: no limit"
+        RATE, 6_000, "calls per minute from one address without a valid token; 0: no limit"
     )
 
 

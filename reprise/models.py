@@ -108,3 +108,22 @@ class EventCursor(models.Model):
     fence_id = models.BigIntegerField(default=0)
     fence_xid = models.BigIntegerField(default=0)
     fence_at = models.DateTimeField()
+
+
+class HourCount(models.Model):
+    """Number of events of one kind in one hour, up to `EventCursor`, for the trends of operators.
+
+    Not a metric: servers of the previous release would not know it.
+    """
+
+    hour = models.DateTimeField()
+    """Its beginning."""
+    type = models.CharField(max_length=40)
+    cause = models.CharField(max_length=32, blank=True)
+    """The cause of a failure; "" for all other events."""
+    value = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("hour", "type", "cause", name="hour_count_one_a_kind")
+        ]

@@ -28,7 +28,7 @@ def problems(environ: Mapping[str, str]) -> list[str]:
     if not environ.get("DATABASE_URL"):
         found.append("DATABASE_URL is not set")
     if not environ.get("BROKER_URL", "").startswith(AMQP):
-        found.append("BROKER_URL must be that of a RabbitMQ, amqp://...")
+        found.append("BROKER_URL must be the address of a RabbitMQ, amqp://...")
     hosts = environ.get("REPRISE_ALLOWED_HOSTS", "")
     if not hosts or "*" in hosts.split(","):
         found.append("REPRISE_ALLOWED_HOSTS must name the hosts under which the server answers")

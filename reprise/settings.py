@@ -147,16 +147,22 @@ BODY_LIMIT_BYTES = 1024 * 1024
 EXECUTOR_BODY_LIMIT_BYTES = 16 * 1024 * 1024
 BULK_BODY_LIMIT_BYTES = 16 * 1024 * 1024
 
-# All assets come with the theme; the browser's preference decides light or dark.
+_SHADES = (50, *range(100, 1000, 100), 950)
+# All assets come with the theme; the browser's preference decides light or dark. The colours are
+# those of the pages.
 UNFOLD = {
     "SITE_TITLE": "Reprise",
     "SITE_HEADER": "Reprise",
     "SITE_SUBHEADER": "operators",
-    "SITE_SYMBOL": "replay",
+    "SITE_ICON": f"{STATIC_URL}reprise/favicon.svg",
+    "COLORS": {
+        name: {str(shade): f"var(--{scale}-{shade})" for shade in _SHADES}
+        for name, scale in (("primary", "brand"), ("base", "neutral"))
+    },
     "SITE_FAVICONS": [
         {"rel": "icon", "type": "image/svg+xml", "href": f"{STATIC_URL}reprise/favicon.svg"}
     ],
-    "STYLES": [f"{STATIC_URL}reprise/admin.css"],
+    "STYLES": [f"{STATIC_URL}reprise/{name}.css" for name in ("tokens", "shared", "admin")],
     "SCRIPTS": [f"{STATIC_URL}reprise/admin.js"],
     "SHOW_BACK_BUTTON": True,
     "DASHBOARD_CALLBACK": "reprise.admin_site.dashboard.dashboard",
@@ -221,10 +227,12 @@ LOGGING = lines.configuration(
 REPRISE_METRICS_TOKEN = GIVEN.metrics_token
 REPRISE_DEFAULT_PROJECT = GIVEN.default_project
 REPRISE_ISOLATE_RUNS = GIVEN.isolate_runs
+REPRISE_PREEMPTION = GIVEN.preemption
 # The user as whom runs act that are not isolated; set by standalone.
 REPRISE_RUNS_AS = ""
 REPRISE_GRAPHQL_INTROSPECTION = GIVEN.graphql_introspection
 REPRISE_GRAPHIQL = GIVEN.graphiql
+REPRISE_STYLE_PAGE = GIVEN.style_page
 REPRISE: dict[str, float] = {each.name: getattr(GIVEN, each.name) for each in fields(Numbers)}
 
 AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]

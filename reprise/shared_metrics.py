@@ -39,6 +39,23 @@ def share() -> None:
         atexit.register(_remove, directory, os.getpid())
     _mine.append(directory)
     os.environ[DIRECTORY] = str(directory)
+    os.register_at_fork(after_in_child=_take_files)
+
+
+def _take_files() -> None:
+    """Open the files of a process that was just forked, and close its parent's.
+
+    prometheus_client does so when the process counts first. By then, an embedded beat has closed
+    all descriptors and has opened connections under the same numbers, which would be closed.
+    """
+    if instruments := sys.modules.get("sessions_app.instruments"):
+        instruments.WRITES_REFUSED.set(0)
+
+
+def remove() -> None:
+    """Remove the temporary directory of this process; for an end that runs no exit handlers."""
+    if _mine and given().metrics_dir is None:
+        shutil.rmtree(_mine[0], ignore_errors=True)
 
 
 def _remove(directory: Path, owner: int) -> None:

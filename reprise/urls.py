@@ -4,8 +4,9 @@ from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
-from reprise.graphql.view import GraphQLDoor
+from reprise.graphql.view import GraphQLView
 from reprise.monitoring import health, metrics
+from reprise.operations.urls import API, PAGES
 from sessions_app.api.openapi.views import DocsView, SchemaView
 
 admin.autodiscover()
@@ -13,9 +14,10 @@ admin.autodiscover()
 urlpatterns = [
     path("api/v2/", include("sessions_app.api.urls")),
     path("api/v2/", include("scheduler.api.urls")),
+    path("api/v2/", include(API)),
     path("api/v2/schema/", SchemaView.as_view(), name="schema"),
     path("api/v2/docs/", DocsView.as_view(url_name="schema"), name="docs"),
-    path("graphql/", GraphQLDoor.as_view(), name="graphql"),
+    path("graphql/", GraphQLView.as_view(), name="graphql"),
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(template_name="login.html"), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
@@ -23,6 +25,7 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("", include("sessions_app.web.urls")),
+    path("", include(PAGES)),
 ]
 
 handler400 = "reprise.http.errors.bad_request"

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from retry.engine.budgets import counters_after
+from retry.engine.budgets import counters_after, marks_after
 from retry.engine.decide import decide
-from retry.engine.decision import Chain, Decision, Mode, Rulebook, Settings
+from retry.engine.decision import Chain, Decision, Mode, Payment, Rulebook, Settings
+from retry.evidence.causes import FAILURE_CAUSES
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
@@ -35,7 +36,9 @@ class Ending:
 
     It came `at` seconds after the root was created or, if that is None, `lasted` seconds after the
     attempt was due. `preempted_for` is how many seconds before its end the preemption was first
-    observed. `ran` is its running time in seconds, for the sums.
+    observed. `ran` is its running time in seconds, for the sums. `signature` is that of the
+    failure; "" if it was not recorded: then it is that of the termination alone. `advanced` says
+    whether the attempt made progress, `gave_way` whether Reprise stopped it to make room.
     """
 
     termination: Termination
@@ -44,6 +47,9 @@ class Ending:
     lasted: float = 0.0
     preempted_for: float | None = None
     ran: float = 0.0
+    signature: str = ""
+    advanced: bool = False
+    gave_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,24 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """A chain: the ends of its attempts, the root's first."""
+    """A chain: the ends of its attempts, the first one's first.
+
+    The first attempt is number `first`, due `begun` seconds after the root was created; `counters`
+    are what the retries before it had spent, `paid` are these retries, and `failures` are the
+    signatures of the failures before it, newest first, without platform causes ("" for those that
+    made progress). `marks` are the counters when an attempt last made progress.
+    """
 
     session_type: str
     resources: Mapping[str, Any]
     endings: Sequence[Ending]
     record: Record | None = None
+    first: int = 0
+    begun: float = 0.0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    paid: tuple[Payment, ...] = ()
+    failures: tuple[str, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
 
 
 class Attempt(NamedTuple):
@@ -119,8 +137,8 @@ class Attempt(NamedTuple):
 class Outcome(NamedTuple):
     """The outcome of a chain.
 
-    It is `succeeded`, `exhausted`, `not_retried`, `cancelled`, or `retrying` if a retry was granted
-    about which nothing more is known.
+    It is `succeeded`, `exhausted`, `parked`, `not_retried`, `cancelled`, or `retrying` if a retry
+    was granted about which nothing more is known.
     """
 
     name: str
@@ -199,11 +217,13 @@ def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[
 
 def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
     """Yield the attempts of one chain until one is not retried or nothing more is known."""
-    counters: dict[str, int] = {}
+    counters, marks = dict(past.counters), dict(past.marks)
+    paid, failures = list(past.paid), list(past.failures)
     resources = past.resources
-    due = ROOT_CREATED_AT
-    for number, ending in enumerate(past.endings):
+    due = ROOT_CREATED_AT + timedelta(seconds=past.begun)
+    for number, ending in enumerate(past.endings, past.first):
         now = _moment(ending, due)
+        marks = marks_after(counters, marks, advanced=ending.advanced)
         chain = Chain(
             session_id=ending.session_id,
             session_type=past.session_type,
@@ -212,12 +232,21 @@ def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
             counters=counters,
             resources=resources,
             preempted_at=_preempted_at(ending, now),
+            signature=ending.signature,
+            failures=failures,
+            paid=paid,
+            advanced=ending.advanced,
+            marks=marks,
+            gave_way=ending.gave_way,
         )
         decision = _decision(ending, chain, rulebook, now)
         yield Attempt(number, ending.session_id, decision)
-        if decision is None or decision.due_at is None:
+        if decision is None or decision.action != "retry" or decision.due_at is None:
             return
         counters = counters_after(counters, str(decision.paid_by))
+        paid = [*paid, Payment(str(decision.paid_by), now)]
+        if decision.cause in FAILURE_CAUSES:
+            failures = ["" if ending.advanced else chain.signature, *failures]
         resources = decision.resources or {}
         due = decision.due_at
 

@@ -4,15 +4,21 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.widgets import UnfoldAdminDecimalFieldWidget
+from unfold.widgets import (
+    UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from scheduler.models import Executor, Lease
+from scheduler.core.labels import labels_read, labels_text
+from scheduler.models import Avoids, Executor, Lease, Node, Placement, Preemption
 from scheduler.selectors import executor_leases
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
@@ -30,6 +36,10 @@ NEVER_RETRIED = Q(
     leases__session__phase=Phase.LIVE,
     leases__session__session_type__in=[SessionType.INTERACTIVE, SessionType.INFERENCE],
 )
+SET = (
+    *("name", "projects", "unconfirmed_after", "placement"),
+    *("avoid_suspects", "auto_quarantine", "preemption", "labels"),
+)
 NODES = 200
 """Maximum number of nodes that the page of an executor lists."""
 
@@ -42,15 +52,60 @@ class ExecutorForm(CordonForm):
         max_value=LONGEST,
         required=False,
         widget=UnfoldAdminDecimalFieldWidget,
-        help_text="seconds after which a lost run counts as ended though nobody confirmed it; "
-        "empty: the setting, 0: never",
+        help_text="seconds after which a lost run counts as ended without confirmation; empty: "
+        "REPRISE_UNCONFIRMED_AFTER; 0: never",
     )
+    placement = forms.ChoiceField(
+        choices=Placement.choices,
+        required=False,
+        initial=Placement.NODE,
+        widget=UnfoldAdminSelectWidget,
+        help_text="who chooses the nodes of pods; without a plan small sessions may take the room "
+        "of a large one",
+    )
+
+    avoid_suspects = forms.ChoiceField(
+        choices=Avoids.choices,
+        required=False,
+        initial=Avoids.OFF,
+        widget=UnfoldAdminSelectWidget,
+        help_text="who avoids nodes that fail more than the same work does elsewhere",
+    )
+
+    labels = forms.CharField(
+        required=False,
+        max_length=8_000,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="rules choose executors by these, such as zone=b, gpu=a100",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["labels"] = labels_text(self.instance.labels)
+
+    def clean_labels(self) -> dict[str, str]:
+        """Parse the labels, as `name=value` with commas between them."""
+        try:
+            return labels_read(self.cleaned_data["labels"])
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+    def clean_avoid_suspects(self) -> str:
+        """Keep the setting if the form does not send it."""
+        return str(self.cleaned_data["avoid_suspects"] or self.instance.avoid_suspects)
+
+    def clean_placement(self) -> str:
+        """Keep the placement if the form does not send it."""
+        return str(self.cleaned_data["placement"] or self.instance.placement)
 
     class Meta:
         help_texts = {
-            "projects": "the only ones that it serves; none chosen: all",
-            "cordoned": "gets no new leases; what runs goes on",
-            "cordon_reason": "why, for whoever wonders what the sessions wait for",
+            "preemption": "whether sessions make room for others; empty: REPRISE_PREEMPTION",
+            "auto_quarantine": "suspect nodes get no leases at all",
+            "projects": "the only projects that it serves; none chosen: all projects",
+            "cordoned": "gets no new leases; running sessions continue",
+            "cordon_reason": "shown to users whose sessions wait",
         }
 
 
@@ -79,11 +134,11 @@ class ExecutorAdmin(ShowsToken):
         *("lease_count", "max_sessions", "node_table"),
     )
     fieldsets = (
-        (None, {"fields": ("name", "projects", "unconfirmed_after")}),
+        (None, {"fields": SET}),
         ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
-        ("As it last said", {"fields": readonly_fields}),
+        ("Last reported", {"fields": readonly_fields}),
     )
-    add_fieldsets = ((None, {"fields": ("name", "projects", "unconfirmed_after")}),)
+    add_fieldsets = ((None, {"fields": SET}),)
     fixed_fields = ("name",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -105,6 +160,9 @@ class ExecutorAdmin(ShowsToken):
             self.show_once(request, executor_create(record, projects=projects, by=by))
             return
         changed = set(form.changed_data)
+        for field in ("placement", "avoid_suspects"):
+            if form.cleaned_data[field] == form.initial.get(field):
+                changed.discard(field)
         served = projects if "projects" in changed else None
         executor_save(record, by=by, fields=changed - {"projects"}, projects=served)
 
@@ -124,7 +182,7 @@ class ExecutorAdmin(ShowsToken):
     def health(self, executor: Executor) -> str:
         return health_of(executor.last_seen_at, timezone.now()).replace("_", " ")
 
-    @column("trouble of single projects")
+    @column("trouble by project")
     def troubled_projects(self, executor: Executor) -> str:
         troubles = sorted(executor.project_troubles.values(), key=lambda each: str(each["project"]))
         return "; ".join(f"{each['project']}: {each['trouble']}" for each in troubles)
@@ -134,7 +192,7 @@ class ExecutorAdmin(ShowsToken):
         return past(executor.last_seen_at)
 
     @column(
-        "leases from it",
+        "new leases",
         label={
             "draining": "warning",
             "cordoned": "warning",
@@ -163,7 +221,7 @@ class ExecutorAdmin(ShowsToken):
                 force="force" in request.POST,
             )
             text = f"{name}: {done.asked} runs asked to stop, {done.returned} leases taken back"
-            kept = f", {done.kept} that are never retried run on" if done.kept else ""
+            kept = f", {done.kept} left running (never retried)" if done.kept else ""
             self.message_user(request, f"{text}{kept}.")
         return None
 
@@ -224,3 +282,62 @@ class LeaseAdmin(ReadOnlyAdmin):
     @column("lost")
     def lost(self, lease: Lease) -> str:
         return past(lease.lost_at)
+
+
+@admin.register(Node)
+class NodeAdmin(ReadOnlyAdmin):
+    """The admin page of nodes: which are suspect, and which are in quarantine."""
+
+    list_display = ("address", "node_state", "present", "until", "reason", "quarantine_reason")
+    list_filter = (("executor", AutocompleteSelectFilter),)
+    list_select_related = ("executor",)
+    search_fields = ("address__startswith",)
+    ordering = ("address",)
+    fields = (
+        "address", "node_state", "present", "suspected_at", "suspected_until", "reason",
+        "quarantined_at", "quarantined_by", "quarantine_reason",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    @column("state", label={"open": "success", "suspect": "warning", "quarantined": "danger"})
+    def node_state(self, node: Node) -> str:
+        return str(node.state.value)
+
+    @column("suspect until")
+    def until(self, node: Node) -> str:
+        return "" if node.suspected_until is None else f"{node.suspected_until:%Y-%m-%d %H:%M} UTC"
+
+
+@admin.register(Preemption)
+class PreemptionAdmin(ReadOnlyAdmin):
+    """The admin page of preemptions: who made room for whom, or would have in a dry run."""
+
+    list_display = ("victim", "taker", "executor", "rule", "dry_run", "planned")
+    list_filter = (("executor", AutocompleteSelectFilter), "dry_run")
+    list_select_related = ("executor",)
+    ordering = ("-planned_at", "-pk")
+    fields = (
+        "victim", "victim_class", "taker", "taker_class", "executor", "nodes", "rule", "dry_run",
+        "planned_at", "until",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    @column("made room")
+    def victim(self, made: Preemption) -> str:
+        return session_link(made.victim_id)
+
+    @column("for")
+    def taker(self, made: Preemption) -> str:
+        return session_link(made.taker_id)
+
+    @column("value of its class")
+    def victim_class(self, made: Preemption) -> int:
+        return made.victim_rank
+
+    @column("value of that one's class")
+    def taker_class(self, made: Preemption) -> int:
+        return made.taker_rank
+
+    @column("planned")
+    def planned(self, made: Preemption) -> str:
+        return past(made.planned_at)

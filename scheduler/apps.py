@@ -9,8 +9,15 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
 
     def ready(self) -> None:
-        """Register the function that explains why a session waits."""
+        """Register the functions with which the sessions' room asks about executors."""
+        from scheduler.services.fitting import unfits
         from scheduler.services.pending import pending_explain
+        from scheduler.services.silence import executors_count, silence_of
+        from sessions_app.selectors.executors_known import count_with, silence_with
+        from sessions_app.selectors.fitting import check_with
         from sessions_app.selectors.why_pending import explain_with
 
+        check_with(unfits)
         explain_with(pending_explain)
+        count_with(executors_count)
+        silence_with(silence_of)

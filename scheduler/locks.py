@@ -7,8 +7,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import OperationalError, connection
+from django.db.models import JSONField
+from django.db.models.expressions import RawSQL
 
-from scheduler.models import Executor
+from scheduler.models import Executor, Node, with_nodes_out
 from sessions_app.db.bulk import array, columns
 from sessions_app.locks import SESSION_COLUMNS, AdvisoryLock, LockedSession, locked_session
 
@@ -27,9 +29,27 @@ class HeldLease(NamedTuple):
     start_failed: bool
 
 
+_EXECUTORS = Executor.objects.select_for_update(of=("self",), no_key=True)
+
+
 def lock_executor(name: str) -> Executor | None:
     """Lock an executor's row, so that its lease rounds run one after the other."""
-    return Executor.objects.select_for_update(of=("self",), no_key=True).filter(name=name).first()
+    return _EXECUTORS.filter(name=name).first()
+
+
+# In the statement of the lock, so that it costs a round nothing; only a round writes them.
+_RESERVED = RawSQL(
+    "SELECT coalesce(jsonb_object_agg(r.session_id, r.nodes), '{}') FROM scheduler_reservation r"
+    " WHERE r.executor_id = scheduler_executor.id",
+    [],
+    output_field=JSONField(),
+)
+
+
+def lock_executor_for_round(name: str) -> Executor | None:
+    """Lock an executor's row as `lock_executor` does; read its reservations and nodes out, too."""
+    found = with_nodes_out(_EXECUTORS.filter(name=name))
+    return found.annotate(reserved=_RESERVED).first()  # type: ignore[no-redef]  # its own field
 
 
 _LEASES = """
@@ -46,6 +66,36 @@ def leases_of(executor_id: int) -> list[HeldLease]:
     with connection.cursor() as cursor:
         cursor.execute(_LEASES, [executor_id])
         return [HeldLease._make(row) for row in cursor.fetchall()]
+
+
+# The best step and the newest checkpoint stay if the newest line is without. A lease that somebody
+# else has locked is about to end, and its end tells all.
+_NOTE_PROGRESS = """
+    UPDATE scheduler_lease l
+    SET progress = coalesce(l.progress, '{}') || v.told::jsonb || jsonb_build_object(
+        'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'),
+        'best', greatest(
+            (l.progress ->> 'best')::float8, (v.told::jsonb ->> 'best')::float8))
+    FROM (
+        SELECT f.session_id, t.told
+        FROM unnest(%s::uuid[], %s::bigint[], %s::text[]) AS t(session_id, fencing_token, told)
+        JOIN scheduler_lease f USING (session_id, fencing_token)
+        JOIN scheduler_executor e ON e.id = f.executor_id
+        WHERE e.name = %s FOR NO KEY UPDATE OF f SKIP LOCKED
+    ) v
+    WHERE l.session_id = v.session_id
+"""
+
+
+def note_progress(executor: str, told: Sequence[tuple[UUID, int, str]]) -> None:
+    """Lock the leases (session, token) of an executor and store the progress (JSON) beside them.
+
+    What does not belong to a lease of this executor is left out.
+    """
+    if told:
+        ids, tokens, texts = columns(told)
+        with connection.cursor() as cursor:
+            cursor.execute(_NOTE_PROGRESS, [ids, tokens, texts, executor])
 
 
 _TOKENS = """
@@ -75,7 +125,7 @@ _SCANS = "SELECT " + ", ".join(
 
 
 @contextmanager
-def lines_by_index() -> Iterator[None]:
+def waiting_lines_by_index() -> Iterator[None]:
     """Make PostgreSQL read waiting lines only along their index, in its order.
 
     The planner sees the count wanted of a line as a column and assumes a tenth of the line: of a
@@ -89,7 +139,7 @@ def lines_by_index() -> Iterator[None]:
 
 
 # Each line is a probe of the index, so the number of sessions behind does not matter.
-_CLAIM_LINES = f"""
+_CLAIM_WAITING_SESSIONS = f"""
     SELECT w.number, {SESSION_COLUMNS}
     FROM unnest(%(queues)s::bigint[], %(keys)s::bigint[], %(counts)s::int[])
         WITH ORDINALITY AS w(queue_id, key, count, number)
@@ -105,7 +155,7 @@ _CLAIM_LINES = f"""
 """
 
 
-def claim_lines(
+def claim_waiting_sessions(
     wanted: Sequence[tuple[int, int, int]], *, passed: Sequence[UUID]
 ) -> list[list[LockedSession]]:
     """Lock the first waiting sessions of lines, given as (queue, scheduling key, count).
@@ -117,7 +167,7 @@ def claim_lines(
     queues, keys, counts = columns(wanted)
     with connection.cursor() as cursor:
         cursor.execute(
-            _CLAIM_LINES,
+            _CLAIM_WAITING_SESSIONS,
             {"queues": queues, "keys": keys, "counts": counts, "passed": array(passed)},
         )
         for number, *row in cursor.fetchall():
@@ -140,6 +190,21 @@ def claim_queues(queue_ids: Collection[int]) -> set[int]:
         return {row[0] for row in cursor.fetchall()}
 
 
+# Those of an executor that is silent are not looked at by any round.
+_CLAIM_RESERVATIONS_OVER = """
+    SELECT r.id FROM scheduler_reservation r WHERE NOT EXISTS (
+        SELECT FROM sessions_app_session s WHERE s.id = r.session_id AND s.phase = 'waiting')
+    FOR UPDATE OF r SKIP LOCKED
+"""
+
+
+def claim_reservations_over() -> list[int]:
+    """Lock the reservations of sessions that wait no longer, but for those in use by a round."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_RESERVATIONS_OVER)
+        return [row[0] for row in cursor.fetchall()]
+
+
 _CLAIM_WITHOUT_KEY = """
     SELECT id FROM sessions_app_session
     WHERE phase = 'waiting' AND scheduling_key IS NULL
@@ -152,6 +217,22 @@ def claim_without_key(limit: int) -> list[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_WITHOUT_KEY, [limit])
         return [row[0] for row in cursor.fetchall()]
+
+
+def lock_nodes() -> None:
+    """Lock the figures of nodes until this transaction ends.
+
+    One lock for all: whoever counts a stretch of the log moves the position behind it, and whoever
+    suspects a node counts those of its executor that are out.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.NODES])
+
+
+def lock_node(executor_id: int, name: str) -> Node | None:
+    """Lock the row of a node before a person changes it; None if it has none."""
+    rows = Node.objects.select_for_update(of=("self",), no_key=True)
+    return rows.filter(executor=executor_id, name=name).first()
 
 
 def try_lock(lock: AdvisoryLock) -> bool:

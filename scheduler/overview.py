@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from podspec.resources import Amounts
-from scheduler.allocation.queue_usage import Standing, amounts_used, queues_standing
+from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
 from scheduler.core.fairshare import cost, effective_priority
 from scheduler.models import Executor
 from scheduler.selectors import executors_listed
@@ -61,7 +61,7 @@ def overview(actor: Actor, address: str | None = None) -> Overview:
     keys = list(queues.values_list("pk", flat=True))
     work = _Work(waiting_by_queue(keys), amounts_used(queues=keys))
     now = database_now()
-    busy, standing = work.busy, queues_standing({}, now)
+    busy, usage = work.busy, usage_levels({}, now)
     listed = busy[:LISTED]
     rows = queues.in_bulk(listed)
     return Overview(
@@ -73,7 +73,7 @@ def overview(actor: Actor, address: str | None = None) -> Overview:
         live=sum(work.live(key) for key in work.used),
         retries=retries_waiting(projects=projects),
         throughput=throughput(projects),
-        queues=[_queue_look(rows[key], work, standing) for key in listed if key in rows],
+        queues=[_queue_look(rows[key], work, usage) for key in listed if key in rows],
         more_queues=len(busy) - len(listed),
         executors=_executors(actor),
     )
@@ -101,13 +101,13 @@ class _Work:
         return int(self.used.get(key, {}).get(SESSIONS, Decimal(0)))
 
 
-def _queue_look(queue: Queue, work: _Work, standing: Standing) -> QueueLook:
+def _queue_look(queue: Queue, work: _Work, usage: UsageLevels) -> QueueLook:
     return QueueLook(
         queue=queue,
         waiting=work.waits(queue.pk),
         live=work.live(queue.pk),
-        share=cost(work.used.get(queue.pk, {}), standing.pool),
-        effective_priority=effective_priority(queue.priority_factor, standing.level(queue.pk)),
+        share=cost(work.used.get(queue.pk, {}), usage.pool),
+        effective_priority=effective_priority(queue.priority_factor, usage.held(queue.pk)),
     )
 
 

@@ -1,15 +1,31 @@
 """Selectors of executors and their leases; the first argument is the actor."""
 
+import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Func, IntegerField, OuterRef, Prefetch, QuerySet, Subquery
+from django.db import connection
+from django.db.models import (
+    Case,
+    Count,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
 from django.db.models import Value as Constant
 from django.db.models.functions import Coalesce, Concat
 
-from scheduler.models import Executor, Lease
+from scheduler.models import Executor, Lease, Node, NodeState, Preemption, Reservation
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput, NotFound
+from sessions_app.core.states import Phase
 from sessions_app.models import Project
 from sessions_app.selectors.peers import first_of_each
 
@@ -79,6 +95,116 @@ def executors_nodes(
         )[:limit]
         for key in keys
     ]
+
+
+def reservations_listed(actor: Actor) -> QuerySet[Reservation]:
+    """Return the reservations of sessions that wait, with sessions and executors, oldest first.
+
+    Raises `NotPermitted`.
+    """
+    authorize(actor, Action.EXECUTOR_READ)
+    rows = Reservation.objects.filter(session__phase=Phase.WAITING).order_by("pk")
+    return rows.select_related("executor", *_LEASED)
+
+
+def preemptions_listed(actor: Actor) -> QuerySet[Preemption]:
+    """Return the preemptions in which a session that the actor may see made room or got it.
+
+    Each comes with `seen_victim` and `seen_taker`, null for a session that the actor may not see.
+    Raises `NotPermitted`.
+    """
+    authorize(actor, Action.PREEMPTION_LIST)
+    rows = Preemption.objects.select_related("executor")
+    seen = None if actor.is_cluster_admin else actor.projects().values("pk")
+    for side in ("victim", "taker"):
+        shown: Any = F(f"{side}_id")
+        if seen is not None:
+            shown = Case(When(**{f"{side}_project__in": seen}, then=shown))
+        rows = rows.annotate(**{f"seen_{side}": shown})
+    if seen is not None:
+        rows = rows.filter(Q(victim_project__in=seen) | Q(taker_project__in=seen))
+    return rows
+
+
+def nodes_listed(actor: Actor, action: Action = Action.NODE_LIST) -> QuerySet[Node]:
+    """Return the nodes that an actor may know of, with their executors.
+
+    These are all nodes for a cluster admin; for others those of executors that serve a project that
+    they see. Raises `NotPermitted`.
+    """
+    authorize(actor, action)
+    rows = Node.objects.select_related("executor")
+    if actor.is_cluster_admin:
+        return rows
+    seen = actor.projects()
+    serving = Q(projects__in=seen) | Q(Exists(seen), projects=None)
+    return rows.filter(executor__in=Executor.objects.filter(serving))
+
+
+def nodes_out(actor: Actor) -> QuerySet[Node]:
+    """Return the nodes that are suspect or in quarantine, the last ones first.
+
+    Raises `NotPermitted`.
+    """
+    out = NodeState.SUSPECT.condition | NodeState.QUARANTINED.condition
+    return nodes_listed(actor).filter(out).order_by("-suspected_until", "address")
+
+
+def node_get(actor: Actor, executor: str, name: str, action: Action = Action.NODE_READ) -> Node:
+    """Return one node, as `nodes_listed` does. Raises `NotPermitted`, `NotFound`."""
+    found = nodes_listed(actor, action).filter(executor__name=executor, name=name).first()
+    if found is None:
+        raise NotFound(f"no node {name} of an executor {executor}")
+    return found
+
+
+class NodeFigures(NamedTuple):
+    """How the attempts that count for a node ended."""
+
+    attempts: int
+    failures: int
+    chains: int
+    """Number of chains that failed there."""
+    causes: list[tuple[str, int]]
+    """The most frequent causes of failures, and how many failed so."""
+    signatures: list[tuple[str, int]]
+
+
+NO_FIGURES = NodeFigures(0, 0, 0, [], [])
+_OF = """(SELECT coalesce(jsonb_agg(jsonb_build_array(value, number)
+            ORDER BY number DESC, value), '[]')::text
+        FROM (SELECT VALUE AS value, count(*) AS number FROM recent WHERE VALUE <> ''
+            GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5) AS first)"""
+_CAUSES, _SIGNATURES = _OF.replace("VALUE", "cause"), _OF.replace("VALUE", "signature")
+_FIGURES = f"""
+    SELECT n.id, f.* FROM scheduler_node n CROSS JOIN LATERAL (
+        WITH recent AS (
+            SELECT cause, signature, chain FROM scheduler_nodeattempt a
+            WHERE a.node_id = n.id AND a.ended_at >= clock_timestamp() - interval '24 hours'
+                AND (n.counted_from IS NULL OR a.ended_at > n.counted_from))
+        SELECT count(*), count(*) FILTER (WHERE cause <> ''),
+            count(DISTINCT chain) FILTER (WHERE cause <> ''),
+            {_CAUSES}, {_SIGNATURES}
+        FROM recent) AS f
+    WHERE n.id = ANY(%s::bigint[])
+"""
+
+
+def nodes_figures(actor: Actor, nodes: Sequence[Node]) -> dict[int, NodeFigures]:
+    """Return the figures of nodes by id, in one statement; of none if the actor may not see them.
+
+    Only cluster admins may: the figures are of the sessions of all tenants.
+    """
+    if not actor.is_cluster_admin or not nodes:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_FIGURES, [[node.pk for node in nodes]])
+        return {
+            row[0]: NodeFigures(
+                *row[1:4], *([(v, n) for v, n in json.loads(text)] for text in row[4:])
+            )
+            for row in cursor.fetchall()
+        }
 
 
 def projects_named(addresses: Collection[str]) -> list[Project]:

@@ -7,18 +7,24 @@ from scheduler.services import verify
 from scheduler.services.drain import drains_go_on
 from scheduler.services.executors import leases_sweep_orphans
 from scheduler.services.expire import BATCH, leases_expire
+from scheduler.services.nodes.sweep import nodes_sweep
+from scheduler.services.preemptions import room_make
 from scheduler.services.silence import log_silence
 from scheduler.services.verify import next_check, starts_verify
+from scheduler.services.waits import waits_expire
 from sessions_app import wakeups
 from sessions_app.tasks import MAX_BATCHES, NEAR_SECONDS
 
 
 @shared_task(name="scheduler.tasks.sweep_leases", ignore_result=True)
 def sweep_leases() -> None:
-    """Expire overdue leases, log silent executors, and continue drains."""
+    """Expire overdue leases and waits, log silent executors, and continue drains."""
     log_silence()
     while max(leases_expire()) == BATCH:
         pass
+    for _ in range(MAX_BATCHES):
+        if not waits_expire().more:
+            break
     drains_go_on()
 
 
@@ -51,3 +57,17 @@ def verify_starts() -> int:
     if left is not None and 0 < left <= NEAR_SECONDS:
         wakeups.look_again(left, verify.TASK)
     return failed
+
+
+@shared_task(name="scheduler.tasks.watch_nodes", ignore_result=True)
+def watch_nodes() -> str:
+    """Count how attempts ended on nodes, and suspect those that fail too often."""
+    done = nodes_sweep()
+    return f"{done.counted} counted, {done.suspected} suspected, {done.cleared} cleared"
+
+
+@shared_task(name="scheduler.tasks.make_room", ignore_result=True)
+def make_room() -> str:
+    """Let running sessions make room for others, where that is switched on."""
+    done = room_make()
+    return f"{done.plans} plans, {done.victims} sessions"

@@ -1,17 +1,28 @@
 """The messages between executors and the server; described in docs/wire.md."""
 
+import math
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
 
 from podspec.quantity import parse_resource
+from runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
 from sessions_app.core.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000
 MAX_RUNS = 50_000
 MAX_TROUBLES = 1000
 LONGEST_REASON = 1024
+LONGEST_TAIL = 16 * 1024
 
 
 def _amount(value: Any) -> Any:
@@ -21,6 +32,10 @@ def _amount(value: Any) -> Any:
 
 def _shortened(value: Any) -> Any:
     return value[:LONGEST_REASON] if isinstance(value, str) else value
+
+
+def _tail(value: Any) -> Any:
+    return value[-LONGEST_TAIL:] if isinstance(value, str) else value
 
 
 Text = Annotated[str, Field(max_length=65_536)]
@@ -44,7 +59,7 @@ class WireModel(BaseModel):
 
 
 class Call(WireModel):
-    """What every call carries."""
+    """The fields that every call carries."""
 
     incarnation: Annotated[int, Field(ge=1, lt=2**63)]
 
@@ -57,6 +72,8 @@ class Node(WireModel):
     free: dict[str, Amount] = {}
     labels: dict[str, str] = {}
     taints: list[dict[str, Any]] = []
+    max_pods: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """How many runs of this executor it can hold at once; null: unknown."""
 
 
 class Run(WireModel):
@@ -64,6 +81,77 @@ class Run(WireModel):
 
     session_id: UUID
     fencing_token: Token
+
+
+def _step(value: Any) -> Any:
+    found = number(value)
+    if found is None:
+        raise ValueError("must be a finite number of at least 0")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if not is_plain(value) or len(value.encode()) > CHECKPOINT_BYTES:
+        raise ValueError(f"must be text of at most {CHECKPOINT_BYTES} bytes, no control characters")
+    return value
+
+
+def _finite(value: Any) -> Any:
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+Step = Annotated[
+    int | float,
+    BeforeValidator(_step),
+    WithJsonSchema({"type": "number", "minimum": 0}),
+]
+PlainText = Annotated[str, BeforeValidator(_plain)]
+
+
+class RunProgress(WireModel):
+    """The progress of a run: how far it is, by the lines that it printed.
+
+    `step`, `of` and `note` are of its last line, `checkpoint` and `checkpoint_step` of the last
+    line that had a checkpoint; `best` is its highest step, `rate` its steps a second.
+    """
+
+    step: Step
+    of: Step | None = None
+    note: Annotated[PlainText, Field(max_length=NOTE_LENGTH)] = ""
+    best: Step
+    rate: Annotated[float | None, BeforeValidator(_finite)] = None
+    checkpoint: PlainText = ""
+    checkpoint_step: Step = 0
+
+
+class ProgressNews(RunProgress, Run):
+    """The progress of the run with this lease."""
+
+
+def _readable(value: Any) -> Any:
+    """Leave out what cannot be read: a heartbeat must not fail for it."""
+    if not isinstance(value, list):
+        return []
+    return [read for each in value if (read := _news(each)) is not None]
+
+
+def _news(value: Any) -> ProgressNews | None:
+    try:
+        return ProgressNews.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _told(value: Any) -> Any:
+    """Leave out what cannot be read: the end of a run counts all the same."""
+    try:
+        return None if value is None else RunProgress.model_validate(value)
+    except ValidationError:
+        return None
+
+
+News = Annotated[list[ProgressNews], BeforeValidator(_readable), Field(max_length=MAX_RUNS)]
+"""What runs told since the last call. Entries that cannot be read are left out."""
 
 
 class Limits(WireModel):
@@ -91,6 +179,7 @@ class LeaseCall(Call):
     """Why it cannot start anything now; empty if nothing is wrong."""
     project_troubles: Annotated[dict[Address, Shortened], Field(max_length=MAX_TROUBLES)] = {}
     """Why it cannot start sessions of some projects, by project (`domain/name`)."""
+    progress: News = []
 
 
 class ReportsCall(Call):
@@ -109,6 +198,10 @@ class Report(Run):
     message: Text = ""
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     termination: dict[str, Any] | None = None
+    log_tail: Annotated[str, BeforeValidator(_tail)] = ""
+    """The end of the output of the first failed container or rank. It is used and not stored."""
+    progress: Annotated[RunProgress | None, BeforeValidator(_told)] = None
+    """What an ended run told; it comes with the end."""
     pod: dict[str, Any] | None = None
     """The run as its cluster shows it now: the pod as in the Kubernetes API, trimmed."""
 
@@ -127,6 +220,9 @@ class Return(Run):
     own_trouble: bool = False
     """Whether the reason lies with the executor and nothing was started: then the session is not
     charged, and may have been accepted."""
+    refused_node: Annotated[str, Field(max_length=253)] = ""
+    """The planned node for which its cluster refused the pod, with `own_trouble`; "": no refusal.
+    `reason` then has the cluster's words."""
 
 
 class ReturnCall(Call):
@@ -148,6 +244,7 @@ class LogsCall(Call):
     """Output of runs."""
 
     chunks: Annotated[list[Chunk], Field(max_length=64)]
+    progress: News = []
 
 
 class LeasedSpec(WireModel):
@@ -170,7 +267,9 @@ class LeasedSpec(WireModel):
 class LeasedSession(WireModel):
     """A lease, with everything that the executor needs to run the session.
 
-    `avoid_node` is a node of this executor that the session must not use; "" for none.
+    `avoid_node` is a node of this executor that the session must not use; "" for none. `nodes` are
+    those that it must use, one a rank; empty if the executor's cluster chooses. Then `avoid_nodes`
+    are further ones that it must not use: suspect nodes, and nodes in quarantine.
     """
 
     session_id: UUID
@@ -182,6 +281,8 @@ class LeasedSession(WireModel):
     secret_environ: dict[str, str] = Field(default={}, repr=False)
     """Only for the run: nothing may store or log it."""
     avoid_node: str
+    avoid_nodes: list[str] = []
+    nodes: list[str]
     spec: LeasedSpec
 
 

@@ -1,4 +1,4 @@
-"""Who may do what: one table that every door goes through.
+"""The permissions: one table that every door goes through.
 
 What one may not see does not exist (`NotFound`); what one may see but not do is `NotPermitted`.
 """
@@ -21,7 +21,7 @@ RANK = {Role.VIEWER: 1, Role.MEMBER: 2, Role.MAINTAINER: 3, Role.DOMAIN_ADMIN: 4
 
 
 class Scope(StrEnum):
-    """What an action is about."""
+    """The kind of thing that an action is about."""
 
     SELF = "self"
     PROJECT = "project"
@@ -38,6 +38,7 @@ class Action(StrEnum):
     WHOAMI = "whoami"
     DOCUMENTATION = "documentation"
     OVERVIEW_READ = "overview.read"
+    OPERATIONS_READ = "operations.read"
     SESSION_LIST = "session.list"
     SESSION_READ = "session.read"
     SESSION_VALUES = "session.values"
@@ -45,8 +46,17 @@ class Action(StrEnum):
     SESSION_CANCEL = "session.cancel"
     SESSION_PREEMPT = "session.preempt"
     SESSION_RETRY = "session.retry"
+    SESSION_GIVE_UP = "session.give_up"
     JOB_SET_LIST = "job_set.list"
     JOB_SET_READ = "job_set.read"
+    FAILURE_LIST = "failure.list"
+    FAILURE_READ = "failure.read"
+    FAILURE_WRITE = "failure.write"
+    REPORT_READ = "report.read"
+    BREAKER_LIST = "breaker.list"
+    BREAKER_READ = "breaker.read"
+    BREAKER_WRITE = "breaker.write"
+    BUDGET_LIST = "retry_budget.list"
     PROJECT_DEFAULTS_READ = "retry_defaults.project.read"
     PROJECT_DEFAULTS_WRITE = "retry_defaults.project.write"
     DOMAIN_DEFAULTS_READ = "retry_defaults.domain.read"
@@ -58,6 +68,9 @@ class Action(StrEnum):
     POLICY_SIMULATE = "retry_policy.simulate"
     CATEGORY_READ = "failure_category.read"
     CATEGORY_WRITE = "failure_category.write"
+    PRIORITY_CLASS_READ = "priority_class.read"
+    PRIORITY_CLASS_WRITE = "priority_class.write"
+    PREEMPTION_LIST = "preemption.list"
     DOMAIN_LIST = "domain.list"
     DOMAIN_READ = "domain.read"
     DOMAIN_WRITE = "domain.write"
@@ -79,12 +92,20 @@ class Action(StrEnum):
     PROJECT_QUOTA_WRITE = "quota.project.write"
     DOMAIN_QUOTA_READ = "quota.domain.read"
     DOMAIN_QUOTA_WRITE = "quota.domain.write"
+    SCHEDULE_LIST = "schedule.list"
+    SCHEDULE_READ = "schedule.read"
+    SCHEDULE_PREVIEW = "schedule.preview"
+    SCHEDULE_CREATE = "schedule.create"
+    SCHEDULE_WRITE = "schedule.write"
     WEBHOOK_LIST = "webhook.list"
     WEBHOOK_READ = "webhook.read"
     WEBHOOK_WRITE = "webhook.write"
     EXECUTOR_READ = "executor.read"
     EXECUTOR_WRITE = "executor.write"
     EXECUTOR_WIRE = "executor.wire"
+    NODE_LIST = "node.list"
+    NODE_READ = "node.read"
+    NODE_WRITE = "node.write"
     AUDIT_READ = "audit.read"
     ADMIN_USE = "admin.use"
 
@@ -106,6 +127,8 @@ RULES = {
     Action.DOCUMENTATION: Rule(Scope.SELF, write=False),
     # Of the projects that the actor may see; a cluster admin is shown the executors, too.
     Action.OVERVIEW_READ: Rule(Scope.SELF, write=False),
+    # It names executors, workers, and queues of all tenants.
+    Action.OPERATIONS_READ: Rule(Scope.CLUSTER, write=False),
     Action.SESSION_LIST: Rule(Scope.SELF, write=False),
     Action.SESSION_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     # What its variables are set to; whoever may read a session sees their names.
@@ -115,8 +138,18 @@ RULES = {
     # Also not one's own: it is the platform that makes room.
     Action.SESSION_PREEMPT: Rule(Scope.PROJECT, Role.MAINTAINER),
     Action.SESSION_RETRY: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
+    Action.SESSION_GIVE_UP: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     Action.JOB_SET_LIST: Rule(Scope.SELF, write=False),
     Action.JOB_SET_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.FAILURE_LIST: Rule(Scope.SELF, write=False),
+    Action.FAILURE_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
+    Action.FAILURE_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
+    Action.REPORT_READ: Rule(Scope.SELF, write=False),
+    # Those of the projects that they see, and the cluster's, which may hold their retries.
+    Action.BREAKER_LIST: Rule(Scope.SELF, write=False),
+    Action.BREAKER_READ: Rule(Scope.SELF, write=False),
+    Action.BREAKER_WRITE: Rule(Scope.ANYWHERE),
+    Action.BUDGET_LIST: Rule(Scope.SELF, write=False),
     Action.PROJECT_DEFAULTS_READ: Rule(Scope.PROJECT, Role.VIEWER, write=False),
     Action.PROJECT_DEFAULTS_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER),
     Action.DOMAIN_DEFAULTS_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
@@ -129,6 +162,10 @@ RULES = {
     Action.POLICY_SIMULATE: Rule(Scope.SELF, write=False),
     Action.CATEGORY_READ: Rule(Scope.SELF, write=False),
     Action.CATEGORY_WRITE: Rule(Scope.CLUSTER),
+    Action.PRIORITY_CLASS_READ: Rule(Scope.SELF, write=False),
+    Action.PRIORITY_CLASS_WRITE: Rule(Scope.CLUSTER),
+    # Those of the projects that the actor may see.
+    Action.PREEMPTION_LIST: Rule(Scope.SELF, write=False),
     Action.DOMAIN_LIST: Rule(Scope.SELF, write=False),
     Action.DOMAIN_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
     Action.DOMAIN_WRITE: Rule(Scope.CLUSTER),
@@ -153,6 +190,13 @@ RULES = {
     Action.PROJECT_QUOTA_WRITE: Rule(Scope.PROJECT, Role.DOMAIN_ADMIN),
     Action.DOMAIN_QUOTA_READ: Rule(Scope.DOMAIN, Role.VIEWER, write=False),
     Action.DOMAIN_QUOTA_WRITE: Rule(Scope.CLUSTER),
+    Action.SCHEDULE_LIST: Rule(Scope.SELF, write=False),
+    # Of times alone.
+    Action.SCHEDULE_PREVIEW: Rule(Scope.SELF, write=False),
+    # Its template has the values of variables, as for sessions.
+    Action.SCHEDULE_READ: Rule(Scope.PROJECT, Role.MEMBER, write=False),
+    Action.SCHEDULE_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
+    Action.SCHEDULE_WRITE: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     Action.WEBHOOK_LIST: Rule(Scope.SELF, write=False),
     # A URL may be a secret itself, and what is sent there is all that happens in the project.
     Action.WEBHOOK_READ: Rule(Scope.PROJECT, Role.MAINTAINER, write=False),
@@ -161,6 +205,11 @@ RULES = {
     Action.EXECUTOR_READ: Rule(Scope.CLUSTER, write=False),
     Action.EXECUTOR_WRITE: Rule(Scope.CLUSTER),
     Action.EXECUTOR_WIRE: Rule(Scope.EXECUTOR),
+    # Of the executors that serve a project that the actor sees, and without the figures; a cluster
+    # admin is shown all.
+    Action.NODE_LIST: Rule(Scope.SELF, write=False),
+    Action.NODE_READ: Rule(Scope.SELF, write=False),
+    Action.NODE_WRITE: Rule(Scope.CLUSTER),
     # Whoever configures a scope sees who else does. Members see who did what to their sessions in
     # the events of these.
     Action.AUDIT_READ: Rule(Scope.ANYWHERE, write=False),
@@ -240,7 +289,7 @@ class Actor:
         return projects, [m.domain_id for m in self._memberships if m.domain_id is not None]
 
     def rank_in_project(self, project: Project) -> int:
-        """How much this actor may do in a project; 0: not even see it."""
+        """Return the rank of this actor in a project; 0 if they may not even see it."""
         if self.user is None or self.only_project_id not in {None, project.pk}:
             return 0
         if self.user.is_superuser:
@@ -255,7 +304,7 @@ class Actor:
         )
 
     def rank_in_domain(self, domain: Domain) -> int:
-        """How much this actor may do with a domain itself; members of its projects may look."""
+        """Return the rank of this actor in a domain itself; members of its projects may look."""
         if self.is_cluster_admin:
             return max(RANK.values())
         if self.user is None or self.only_project_id is not None:
@@ -317,7 +366,7 @@ def authorize(
 def permitted(
     actor: Actor, action: Action, *, project: Project, owner_id: int | None = None
 ) -> bool:
-    """Whether `actor` may do something in a project, perhaps to what is somebody's."""
+    """Return whether `actor` may do something in a project, perhaps to what belongs to somebody."""
     try:
         authorize(actor, action, project=project, owner_id=owner_id)
     except (NotFound, NotPermitted):

@@ -1,4 +1,4 @@
-"""What each process counts by itself: calls, tasks, attempts at webhooks.
+"""The counters that each process keeps by itself: calls, tasks, attempts at webhooks.
 
 What is in the database is read from there at each scrape instead. A process counts in its own
 memory, or, where `PROMETHEUS_MULTIPROC_DIR` is set before this is imported, in a file that every
@@ -85,3 +85,20 @@ WEBHOOK_ATTEMPTS = Counter(
     ["outcome"],
     registry=registry,
 )
+SCHEDULE_TIMES = Counter(
+    "reprise_schedule_times",
+    "Times of schedules that have passed",
+    ["outcome"],
+    registry=registry,
+)
+for _outcome in ("fired", "overlapped", "missed", "refused", "paused"):
+    SCHEDULE_TIMES.labels(_outcome)  # A rate needs the zero before the first one.
+PREEMPTIONS = Counter(
+    "reprise_preemptions",
+    "Sessions that made room for others, or would have in a dry run",
+    ["rule", "mode"],
+    registry=registry,
+)
+for _rule in ("priority", "fair_share"):
+    for _mode in ("on", "dry_run"):
+        PREEMPTIONS.labels(_rule, _mode)

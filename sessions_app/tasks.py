@@ -1,16 +1,29 @@
 """Celery tasks over the records: short steps, safe to run twice, that take no arguments.
 
-A message never says which retry is due: the rows do.
+A message never says what is due: the rows do.
 """
 
 import logging
+from collections.abc import Sequence
+from uuid import UUID
 
 from celery import shared_task
 
 from sessions_app import wakeups
+from sessions_app.api.http.templates import read_template
 from sessions_app.models.webhooks import webhooks_any
+from sessions_app.services.breakers.sweep import breakers_sweep
+from sessions_app.services.budgets.sweep import budgets_sweep
+from sessions_app.services.chains.breaker_holds import breaker_held_resume
+from sessions_app.services.chains.dependants import dependants_follow, dependants_sweep
 from sessions_app.services.chains.dispatch import BATCH, held_resume, next_due, retries_dispatch
+from sessions_app.services.chains.over_budget import over_budget_resume
+from sessions_app.services.chains.parked import parked_expire
+from sessions_app.services.chains.retry_advice import retries_advise
+from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.quotas import usage_rebuild
+from sessions_app.services.schedules import firing
+from sessions_app.services.schedules.saving import TASK as SCHEDULES
 from sessions_app.webhooks.delivery_run import webhooks_run
 
 logger = logging.getLogger(__name__)
@@ -44,14 +57,58 @@ def dispatch_due_retries() -> int:
 
 @shared_task(name="sessions_app.tasks.sweep_retries", ignore_result=True)
 def sweep_retries() -> int:
-    """What hints may have missed: resume held retries, then dispatch what is due."""
+    """Do what hints may have missed: resume held retries, end what was parked for too
+    long, release dependants, then dispatch what is due."""
     for _ in range(MAX_BATCHES):
         if held_resume() < BATCH:
             break
     else:
         wakeups.sweep_after_commit()
+    over_budget_resume()
+    for _ in range(MAX_BATCHES):
+        if parked_expire() < BATCH:
+            break
+    release_held_by_breakers()
+    dependants_sweep()
     dispatched: int = dispatch_due_retries()
     return dispatched
+
+
+def release_held_by_breakers() -> None:
+    """Let go what breakers no longer hold; ask for another run if there is more."""
+    for _ in range(MAX_BATCHES):
+        if breaker_held_resume() < BATCH:
+            break
+    else:
+        wakeups.sweep_after_commit()
+
+
+@shared_task(name=wakeups.DEPENDANTS, ignore_result=True)
+def release_dependants(on_roots: Sequence[str] = ()) -> int:
+    """Release or cancel what waits for these chains. Return the number of dependants.
+
+    The ids only say where to look: the rows say which chains have ended.
+    """
+    return dependants_follow([UUID(each) for each in on_roots])
+
+
+@shared_task(name=SCHEDULES, ignore_result=True)
+def fire_schedules() -> int:
+    """Make the chains of all schedules that are due. Return the number of chains."""
+    fired = batches = 0
+    left = firing.next_due()
+    while left is not None and left <= 0 and batches < MAX_BATCHES:
+        batches += 1
+        step = firing.schedules_fire(read_template)
+        fired += step.fired
+        left = firing.next_due()
+        if not step.claimed:
+            break
+    if left is not None and left <= 0 and batches == MAX_BATCHES:
+        wakeups.go_on(SCHEDULES)
+    elif left is not None and left <= NEAR_SECONDS:
+        wakeups.look_again(left, SCHEDULES)
+    return fired
 
 
 @shared_task(name="sessions_app.tasks.rebuild_usage", ignore_result=True)
@@ -61,6 +118,25 @@ def rebuild_usage() -> str:
     if corrected:
         logger.warning("%d of %d counters of quotas were wrong", corrected, counters)
     return f"{counters} counted, {corrected} corrected"
+
+
+@shared_task(name="sessions_app.tasks.count_failures", ignore_result=True)
+def count_failures() -> int:
+    """Count the failures that are new in the log by their signatures. Return their number.
+
+    The breakers and the shared budgets are judged in the same run.
+    """
+    budgets_sweep()
+    counted = failures_count()
+    if breakers_sweep():
+        release_held_by_breakers()
+    return counted
+
+
+@shared_task(name="sessions_app.tasks.advise_retries", ignore_result=True)
+def advise_retries() -> int:
+    """Compute the advice about retries that is older than a day. Return the number of projects."""
+    return retries_advise()
 
 
 @shared_task(name="sessions_app.tasks.deliver_webhooks", ignore_result=True)
@@ -74,6 +150,6 @@ def deliver_webhooks() -> int:
 
 @shared_task(name="sessions_app.tasks.sweep_webhooks", ignore_result=True)
 def sweep_webhooks() -> int:
-    """What hints may have missed; how many attempts were made."""
+    """Send what hints may have missed. Return the number of attempts."""
     attempted: int = deliver_webhooks() if webhooks_any() else 0
     return attempted

@@ -9,15 +9,18 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from importlib import import_module
+from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 
 from loglines.context import binding, bound
 from sessions_app.db.failpoints import failpoint
+from sessions_app.models.dependencies import awaited_roots
 from sessions_app.models.webhooks import webhooks_any
 
 logger = logging.getLogger(__name__)
@@ -26,6 +29,7 @@ WORK_CHANNEL = "reprise_work"
 DISPATCH = "sessions_app.tasks.dispatch_due_retries"
 SWEEP = "sessions_app.tasks.sweep_retries"
 WEBHOOKS = "sessions_app.tasks.deliver_webhooks"
+DEPENDANTS = "sessions_app.tasks.release_dependants"
 HINT_HORIZON = timedelta(seconds=900)
 """What is due later gets no hint; the sweep brings it."""
 HELD_BACK = 1.0
@@ -33,6 +37,12 @@ HELD_BACK = 1.0
 MAX_WAITING = 10_000
 NOTIFY_INTERVAL = 0.1
 WEBHOOKS_INTERVAL = 0.5
+ENDS_INTERVAL = 0.2
+"""Seconds from one look for dependants of ended chains to the next; `ENDS_IDLE` if there are none
+at all. Nobody waits for the look."""
+ENDS_IDLE = 1.0
+ROOTS_AT_ONCE = 1000
+"""Most chains that one message names."""
 LOOK_INTERVAL = 5.0
 """Seconds from one look whether there are webhooks at all to the next."""
 _ONCE_MORE = {"max_retries": 1, "interval_start": 0}
@@ -57,6 +67,8 @@ class Publisher:
         self._webhooks_at: float | None = None
         self._webhooks_free = self._looked = 0.0
         self._wanted = False
+        self._ends: set[UUID] = set()
+        self._ends_at = 0.0
         self._thread: threading.Thread | None = None
 
     def hints(self, due_ats: Iterable[float], task: str = DISPATCH) -> None:
@@ -108,6 +120,19 @@ class Publisher:
             self._start()
             self._wake.notify()
 
+    def ended(self, roots: Iterable[UUID]) -> None:
+        """Say that chains have ended, for which others may wait."""
+        with self._wake:
+            if len(self._ends) < MAX_WAITING:
+                self._ends.update(roots)
+            self._start()
+            self._wake.notify()
+
+    def awaited(self) -> None:
+        """Say that there are dependants: the ends of chains are looked at sooner."""
+        with self._wake:
+            self._ends_at = min(self._ends_at, time.monotonic() + ENDS_INTERVAL)
+
     def _start(self) -> None:
         # A thread does not survive a fork: each process starts its own at its first wake-up.
         if self._thread is None or not self._thread.is_alive():
@@ -123,6 +148,9 @@ class Publisher:
                 work = self._take_work()
                 webhooks = self._take_webhooks()
                 sweep, self._sweep = self._sweep, False
+                ends = self._take_ends()
+            if ends:
+                self._send_ends(ends)
             if webhooks:
                 self._send_webhooks()
             if sweep:
@@ -139,9 +167,27 @@ class Publisher:
             pauses.append(self._notified + NOTIFY_INTERVAL - time.monotonic())
         if self._sends:
             pauses.append(self._sends[0][0] - time.time())
+        if self._ends:
+            pauses.append(self._ends_at - time.monotonic())
         if self._webhooks_at is not None:
             pauses.append(max(self._webhooks_at, self._webhooks_free) - time.monotonic())
         return min(pauses, default=None)
+
+    def _take_ends(self) -> list[UUID]:
+        if not self._ends or self._ends_at > time.monotonic():
+            return []
+        # Until the look below is over, nothing says that there are dependants.
+        self._ends_at = time.monotonic() + ENDS_IDLE
+        taken, self._ends = list(self._ends), set()
+        return taken
+
+    def _send_ends(self, roots: list[UUID]) -> None:
+        found = _awaited(roots)
+        if found is None:
+            return
+        self.awaited()
+        for start in range(0, len(found), ROOTS_AT_ONCE):
+            _send(DEPENDANTS, None, [[str(each) for each in found[start : start + ROOTS_AT_ONCE]]])
 
     def _take_webhooks(self) -> bool:
         now = time.monotonic()
@@ -180,15 +226,15 @@ def _send_hint(task: str, due_at: float, origin: str) -> None:
         _send(task, countdown if countdown > 0 else None)
 
 
-def _send(task: str, countdown: int | None) -> None:
+def _send(task: str, countdown: int | None, args: Sequence[Any] | None = None) -> None:
     # By name: tasks import services, which import this, and some are of the rooms above.
     module, _, name = task.rpartition(".")
     failpoint("hint.before_send")
     try:
         found = getattr(import_module(module), name)
-        found.apply_async(countdown=countdown, retry_policy=_ONCE_MORE)
+        found.apply_async(args, countdown=countdown, retry_policy=_ONCE_MORE)
     except Exception as error:  # noqa: BLE001  # any failure of any broker: the sweep comes anyway
-        logger.info("hint dropped: %s", error)
+        logger.info("a wake-up was not sent: %s", error)
     failpoint("hint.after_send")
 
 
@@ -196,8 +242,19 @@ def _webhooks_wanted() -> bool:
     try:
         return webhooks_any()
     except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on
-        logger.info("no look at the webhooks: %s", error)
+        logger.info("cannot find out whether there are webhooks: %s", error)
         return False
+    finally:
+        connection.close()
+
+
+def _awaited(roots: Sequence[UUID]) -> list[UUID] | None:
+    """Return those of the chains that others wait for; None if nobody waits for any chain."""
+    try:
+        return awaited_roots(roots)
+    except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on
+        logger.info("cannot find out who waits for chains: %s", error)
+        return None
     finally:
         connection.close()
 
@@ -208,7 +265,7 @@ def _notify_work() -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {WORK_CHANNEL}")
     except Exception as error:  # noqa: BLE001  # whatever fails, this thread must live on
-        logger.info("NOTIFY dropped: %s", error)
+        logger.info("a NOTIFY was not sent: %s", error)
     finally:
         connection.close()
     failpoint("notify.after_send")
@@ -262,6 +319,21 @@ def webhooks_after_commit(*, sure: bool = False) -> None:
 def work_after_commit() -> None:
     """After commit, wake the long polls of executors."""
     transaction.on_commit(publisher.work)
+
+
+def ended_after_commit(roots: Sequence[UUID]) -> None:
+    """After commit, look for those who wait for these chains."""
+    transaction.on_commit(partial(publisher.ended, roots))
+
+
+def awaited_after_commit() -> None:
+    """After commit, expect that chains end for which others wait."""
+    transaction.on_commit(publisher.awaited)
+
+
+def dependants_now(roots: Sequence[UUID]) -> None:
+    """Ask for another run for these chains: there is more than one run could take."""
+    publisher.ended(roots)
 
 
 def sweep_after_commit() -> None:

@@ -8,5 +8,6 @@ from sessions_app.models import AuditLog
 
 
 def audited_acts() -> QuerySet[AuditLog]:
-    """What services did for somebody; not what a test put into the tables to begin with."""
+    """Return the acts of services for somebody, without what a test put into the tables at its
+    beginning."""
     return AuditLog.objects.exclude(door=SQL).exclude(actor=MIGRATE)

@@ -18,7 +18,7 @@ class SkewedClock:
         self.set()
 
     def set(self, *, wall: float = 0.0, boot: float = 0.0) -> None:
-        """So many seconds more than it is."""
+        """Set the clocks this number of seconds ahead."""
         draft = self._path.with_suffix(".new")
         draft.write_text(json.dumps({"wall": wall, "boot": boot}))
         draft.replace(self._path)

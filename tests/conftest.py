@@ -1,4 +1,4 @@
-"""What all tests share: a real PostgreSQL, found in the environment or started for the run."""
+"""Fixtures of all tests: a real PostgreSQL, found in the environment or started for the run."""
 
 import gc
 import os
@@ -28,8 +28,14 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """What is collected stays: to look for garbage in it would be in vain."""
+    gc.disable()
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Groups that are silently not kept would make every member set up what the group shares."""
+    gc.enable()
     gc.collect()
     gc.freeze()  # Thousands of tests stay to the end: no collection has to walk them.
     if session.config.getoption("loadgroup", default=False):
@@ -40,7 +46,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `copy_database` copies."""
+    """Return the prepared database that `copy_database` copies."""
     from tests.prepared import prepare, shared_directory
 
     return prepare(shared_directory(tmp_path_factory))
@@ -56,8 +62,8 @@ def django_db_modify_db_settings(
         return
     from django.db import connection
 
+    from reprise.standalone.configuration import use_database
     from reprise.standalone.postgres import DATABASE, SETTINGS, EmbeddedPostgres
-    from reprise.standalone.server import use_database
     from tests.prepared import copy_database
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-tests-"))

@@ -41,6 +41,10 @@ class FakeSession:
     stop: Body | None = None
     leases: int = 0
     secrets: dict[str, str] = field(default_factory=dict)
+    nodes: list[str] = field(default_factory=list)
+    refused_node: str = ""
+    told: list[Body] = field(default_factory=list)
+    """The progress that came while it ran."""
 
     @property
     def statuses(self) -> list[str]:
@@ -115,6 +119,7 @@ class FakeServer:
         environ: dict[str, str] | None = None,
         avoid_node: str = "",
         secrets: dict[str, str] | None = None,
+        nodes: list[str] | None = None,
         **spec: Any,
     ) -> FakeSession:
         session_id = str(uuid4())
@@ -135,6 +140,7 @@ class FakeServer:
             {"REPRISE_SESSION_ID": session_id, **(environ or {})},
             avoid_node,
             secrets=secrets or {},
+            nodes=nodes or [],
         )
         with self.changed:
             self.sessions[session_id] = session
@@ -183,6 +189,8 @@ class FakeServer:
         if body["incarnation"] < self.incarnation and verb != "logs":
             return 409, {"title": "superseded", "current_incarnation": self.incarnation}
         self.incarnation = max(body["incarnation"], self.incarnation)
+        for each in body.get("progress", []):
+            self.sessions[each["session_id"]].told.append(each)
         answers = {
             "lease": self._lease,
             "reports": self._reports,
@@ -244,6 +252,7 @@ class FakeServer:
             "environ": session.environ,
             # As an older server does, it says nothing of it where there is nothing to say.
             **({"avoid_node": session.avoid_node} if session.avoid_node else {}),
+            **({"nodes": session.nodes} if session.nodes else {}),
             **({"secret_environ": session.secrets} if session.secrets else {}),
             "spec": session.spec,
         }
@@ -282,6 +291,7 @@ class FakeServer:
             fresh = each["fencing_token"] == session.token and free
             if fresh:
                 session.returned, session.token = each["reason"], None
+                session.refused_node = each.get("refused_node", "")
             outcomes.append({**each, "seq": 0, "outcome": "applied" if fresh else "stale"})
         return {"outcomes": outcomes}
 

@@ -19,12 +19,17 @@ from sessions_app.core.states import EVENT_TYPES, Status
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import (
+    Breaker,
     Domain,
+    FailureHour,
+    FailureSignature,
     Membership,
     Project,
     Queue,
+    RetryDay,
     RetryDecision,
     RetryPolicy,
+    Schedule,
     Session,
 )
 from sessions_app.models.tenants import Role
@@ -33,7 +38,9 @@ from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.resources.policies import policy_apply
 from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.quotas import quotas_put
-from sessions_app.services.sessions.submit import Placed, session_submit
+from sessions_app.services.schedules.saving import schedule_create
+from sessions_app.services.sessions.submission import Placed
+from sessions_app.services.sessions.submit import session_submit
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 PASSWORD = "correct horse"
@@ -135,6 +142,14 @@ def submit(project: Project, *, owner: User | None = None, **fields: Any) -> Ses
     return Session.objects.get(pk=made.session_id)
 
 
+def schedule(project: Project, owner: User, **fields: Any) -> Schedule:
+    """A schedule of every minute; `fields` are its columns."""
+    values: dict[str, Any] = {"every": 60, "template": {"command": ["true"]}, **fields}
+    made = Schedule(project=project, **{"name": f"schedule-{next(_numbers)}", **values})
+    schedule_create(made, by=owner)
+    return made
+
+
 def start(session: Session) -> Session:
     """Let a session run on `node-1` under a token, without an executor."""
     (token,) = next_fencing_tokens(1)
@@ -156,6 +171,47 @@ def settle(session: Session, **facts: Any) -> Session:
     return session
 
 
+def failure(
+    session: Session, *, key: str = "", image: str = "busybox:1", **fields: Any
+) -> FailureSignature:
+    """A failure as counted by its signature: one attempt of one chain."""
+    now = database_now()
+    key = key or session.failure_signature
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    common = {"project_id": session.project_id, "key": key, "sessions": 1, "chains": 1}
+    values = {"": "", "queue": session.queue.name, "node": session.node, "image": image}
+    for dimension, value in values.items():
+        FailureHour.objects.create(dimension=dimension, value=value, hour=hour, **common)
+    about = {"cause": session.retry_cause, "title": session.failure_title, **fields}
+    return FailureSignature.objects.create(
+        first_seen=now, last_seen=now, example=session.pk, **common, **about
+    )
+
+
+def breaker(project: Project, *, signature: str = "0123456789ab", reason: str = "") -> Breaker:
+    """An open breaker of a project."""
+    scope = f"project:{project.pk}"
+    return Breaker.objects.create(
+        project=project,
+        scope=scope,
+        signature=signature,
+        state="open",
+        reason=reason,
+        opened_by=reason,
+    )
+
+
+def retry_day(project: Project, *, value: str) -> None:
+    """A chain that failed today, as counted for reports: of all, and of a cause of this name."""
+    sums = ("chains", "given_up", "attempts", "run", "wasted")
+    none = ("retried", "recovered", "cancelled", "rescued", "waiting")
+    figures: dict[str, Any] = dict.fromkeys(sums, 1) | dict.fromkeys(none, 0) | {"recoveries": []}
+    for dimension, each in (("", ""), ("cause", value)):
+        RetryDay.objects.create(
+            project=project, dimension=dimension, value=each, day=database_now().date(), **figures
+        )
+
+
 def reread(session: Session) -> Session:
     """The session as it is now, anew."""
     return Session.objects.get(pk=session.pk)
@@ -167,7 +223,7 @@ def tip(session: Session) -> Session:
 
 
 def decision(session: Session) -> RetryDecision:
-    """What was decided when a session failed."""
+    """Return the decision about the failure of a session."""
     return RetryDecision.objects.get(session=session)
 
 
@@ -183,5 +239,5 @@ def attach(queue: Queue, *names: str) -> None:
 
 
 def body(**fields: Any) -> dict[str, Any]:
-    """What a call submits to `acme/work`."""
+    """Return the body with which a call submits to `acme/work`."""
     return {"project": "acme/work", "command": ["true"], **fields}

@@ -9,11 +9,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SERVER = ("reprise", "scheduler", "sessions_app")
-PRODUCT = (*SERVER, "retry", "podspec", "loglines", "variables", "executor", "client")
+PRODUCT = (*SERVER, "retry", "podspec", "loglines", "runlines", "variables", "executor", "client")
 DOORS = (
-    *("sessions_app/api/", "sessions_app/web/", "sessions_app/admin/"),
+    *("sessions_app/api/", "sessions_app/web/", "sessions_app/admin/", "sessions_app/forms/"),
     *("scheduler/api/", "scheduler/admin.py"),
     *("reprise/admin_site/", "reprise/front/", "reprise/graphql/", "reprise/http/"),
+    *("reprise/operations/page.py", "reprise/operations/views.py"),
 )
 TRANSITIONS = "sessions_app/services/write/transitions.py"
 BIRTHS = ("sessions_app/services/sessions/submit.py", "sessions_app/services/chains/children.py")
@@ -22,6 +23,7 @@ SQL_MADE_OF_PARTS = {
     "reprise/postgresql/schema.py": "the names of tables, as PostgreSQL tells them",
     "reprise/scale/judgement.py": "columns made of words that stand beside them",
     "sessions_app/db/bulk.py": "tables and columns, which callers have as constants",
+    "sessions_app/db/writes.py": "statements, which callers have as constants",
     "sessions_app/eventlog/reading.py": "a condition whose argument is an alias",
     "sessions_app/selectors/session_pages.py": "conditions of `Where`, which keeps values apart",
     BIRTHS[0]: "an insert by the table of columns",
@@ -72,19 +74,19 @@ class Source:
 
     @property
     def is_locks(self) -> bool:
-        """Whether it is where row locks stand."""
+        """Return whether row locks belong into this file."""
         *folders, name = self.path.split("/")
         return "locks" in folders or name == "locks.py"
 
     @property
     def says_pure(self) -> bool:
-        """Whether its docstring calls it pure."""
+        """Return whether its docstring calls it pure."""
         return re.search(r"\bpure\b", ast.get_docstring(self.tree) or "", re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)
 class Breach:
-    """Where a rule is broken, and what to do instead."""
+    """A place where a rule is broken, and what to do instead."""
 
     path: str
     line: int

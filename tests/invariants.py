@@ -1,25 +1,34 @@
-"""What must hold over the whole database at every moment, whatever happened before.
+"""Checks what must hold over the whole database at every moment, whatever happened before.
 
 Each check yields one line for each violation; `check_all` runs them all.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Exists, OuterRef
 
-from scheduler.models import Lease
+from scheduler.models import Executor, Lease, Preemption, Reservation
+from scheduler.services.preemptions import REMEMBERED_FOR
+from sessions_app.core.cadence import OF_SCHEDULES
 from sessions_app.core.fold import DECISION_FACTS, FACTS, fold
 from sessions_app.core.quotas import PENDING, running
 from sessions_app.core.states import Phase, RetryState, Status, is_allowed
+from sessions_app.locks import database_now
 from sessions_app.models import (
+    Breaker,
+    Dependency,
     Project,
     ProjectUsage,
     RetryDecision,
+    RetryTrace,
     Session,
     SessionEvent,
     SessionSpec,
@@ -31,7 +40,7 @@ _WAITING = frozenset({"scheduled", "held"})
 # What a session shows for each state of its decision.
 _SHOWN = {
     "scheduled": {RetryState.SCHEDULED},
-    "held": {RetryState.HELD},
+    "held": {RetryState.HELD, RetryState.PARKED},
     "dispatched": {RetryState.RETRIED},
     "cancelled": {RetryState.CANCELLED},
     "final": {RetryState.EXHAUSTED, RetryState.NOT_RETRIED, RetryState.CANCELLED},
@@ -46,9 +55,8 @@ class Records:
         of_sessions = {} if project is None else {"session__project": project}
         events = {} if project is None else {"project_id": project.pk}
         self.sessions = {each.pk: each for each in Session.objects.filter(**of_project)}
-        self.decisions = {
-            decision.pk: decision for decision in RetryDecision.objects.filter(**of_sessions)
-        }
+        decisions = RetryDecision.objects.select_related("written_trace")
+        self.decisions = {each.pk: each for each in decisions.filter(**of_sessions)}
         specs = SessionSpec.objects.all()
         if project is not None:
             specs = specs.filter(sessions__project=project).distinct()
@@ -57,7 +65,9 @@ class Records:
         self.domains = dict(Project.objects.values_list("pk", "domain"))
         self.leases = {lease.pk: lease for lease in Lease.objects.select_related("executor")}
         self.events: dict[UUID, list[SessionEvent]] = defaultdict(list)
-        for event in SessionEvent.objects.filter(**events).order_by("session_id", "seq"):
+        for event in SessionEvent.objects.filter(**events, type__startswith="session.").order_by(
+            "session_id", "seq"
+        ):
             self.events[event.session_id].append(event)
         self.chains: dict[UUID, list[Session]] = defaultdict(list)
         for session in sorted(self.sessions.values(), key=lambda each: each.retry_count):
@@ -73,22 +83,24 @@ def check_all(project: Project | None = None) -> list[str]:
 def log_folds_to_row(records: Records) -> Iterator[str]:
     """fold(events) is the row, in every fact and in every fact of the decision."""
     for session in records.sessions.values():
-        told = fold(event.data for event in records.events[session.pk])
+        folded = fold(event.data for event in records.events[session.pk])
         expected = {name: fact(getattr(session, name)) for name in FACTS}
         decision = records.decisions.get(session.pk)
         if decision is not None:
             expected["decision"] = {name: fact(getattr(decision, name)) for name in DECISION_FACTS}
-        yield from _differences(session.pk, told, expected)
+        yield from _differences(session.pk, folded, expected)
 
 
-def _differences(session_id: UUID, told: dict[str, Any], expected: dict[str, Any]) -> Iterator[str]:
-    for name in expected.keys() | told.keys():
+def _differences(
+    session_id: UUID, folded: dict[str, Any], expected: dict[str, Any]
+) -> Iterator[str]:
+    for name in expected.keys() | folded.keys():
         # What was never said has the value that a new row has.
-        said, is_ = told.get(name), expected.get(name)
-        if name == "decision" and isinstance(said, dict) and isinstance(is_, dict):
-            yield from _differences(session_id, said, is_)
-        elif (said or None) != (is_ or None) and said != is_:
-            yield f"{session_id} {name}: the log says {said!r}, the row {is_!r}"
+        logged, is_ = folded.get(name), expected.get(name)
+        if name == "decision" and isinstance(logged, dict) and isinstance(is_, dict):
+            yield from _differences(session_id, logged, is_)
+        elif (logged or None) != (is_ or None) and logged != is_:
+            yield f"{session_id} {name}: the log says {logged!r}, the row {is_!r}"
 
 
 def seq_is_gapless(records: Records) -> Iterator[str]:
@@ -116,6 +128,35 @@ def failures_are_decided(records: Records) -> Iterator[str]:
         decided = session.pk in records.decisions
         if decided != (session.status in {Status.ERROR, Status.CANCELLED}):
             yield f"{session.pk} is {session.status} and has {'a' if decided else 'no'} decision"
+
+
+def decisions_have_their_trace(records: Records) -> Iterator[str]:
+    """Every decision has a trace, in one place; no trace is left of a decision that is gone.
+
+    The latter holds for traces of all projects.
+    """
+    for decision in records.decisions.values():
+        written = getattr(decision, "written_trace", None)
+        if not decision.trace:
+            yield f"the decision about {decision.pk} has no trace"
+        elif decision.own_trace and written is not None:
+            yield f"the decision about {decision.pk} has two traces"
+    decided = RetryDecision.objects.filter(pk=OuterRef("pk"))
+    for trace in RetryTrace.objects.exclude(Exists(decided)):
+        yield f"{trace} has a trace and no decision"
+
+
+def breakers_know_what_they_hold(_records: Records) -> Iterator[str]:
+    """Whatever a breaker holds names a breaker, and no closed breaker has a probe.
+
+    Of all projects.
+    """
+    known = {f"{each.scope}/{each.signature}" for each in Breaker.objects.all()}
+    for held in RetryDecision.objects.filter(state="held", held_for="breaker"):
+        if held.held_key not in known:
+            yield f"the retry of {held.pk} is held by {held.held_key!r}, which is no breaker"
+    for breaker in Breaker.objects.filter(state="closed", probe__isnull=False):
+        yield f"the breaker {breaker} is closed and has a probe"
 
 
 def decision_is_shown(records: Records) -> Iterator[str]:
@@ -210,12 +251,15 @@ def counters_add_up(records: Records) -> Iterator[str]:
 
 
 def resources_are_granted(records: Records) -> Iterator[str]:
-    """An attempt shares the specification of the one before, unless its decision grants others."""
+    """An attempt shares the specification of the one before, unless its decision grants other
+    resources, or a person has changed something else."""
     for root_id, chain in records.chains.items():
         for before, after in pairwise(chain):
             decision = records.decisions.get(before.pk)
             granted = decision.resources if decision else None
             shares = before.spec_id == after.spec_id
+            if not shares and after.changes and granted is None:
+                granted = records.resources.get(before.spec_id)
             got = None if shares else records.resources.get(after.spec_id)
             if got != granted:
                 yield f"{root_id} attempt {after.retry_count} got {got}, granted was {granted}"
@@ -227,7 +271,7 @@ def leases_fit(records: Records) -> Iterator[str]:
         lease = records.leases.get(session.pk)
         if session.phase == Phase.LIVE:
             yield from _misfits(session, lease)
-        elif session.phase == Phase.WAITING and session.fencing_token is not None:
+        elif session.status == Status.PENDING and session.fencing_token is not None:
             yield f"{session.pk} waits with fencing token {session.fencing_token}"
 
 
@@ -249,16 +293,16 @@ def leases_follow_each_other(records: Records) -> Iterator[str]:
     for session_id, events in records.events.items():
         token, held = 0, False
         for event in events:
-            said = event.data.get("fencing_token")
+            logged = event.data.get("fencing_token")
             if event.type == "session.scheduled":
-                if held or said <= token or said in given:
-                    yield f"{session_id} was leased under {said} after {token}, held: {held}"
-                token, held = said, True
-                given[said] = session_id
+                if held or logged <= token or logged in given:
+                    yield f"{session_id} was leased under {logged} after {token}, held: {held}"
+                token, held = logged, True
+                given[logged] = session_id
             elif event.data.get("status") == Status.PENDING:
                 held = False
-            elif said is not None and (said != token or not held):
-                yield f"{session_id}: {event.type} under {said}, its lease was {token}"
+            elif logged is not None and (logged != token or not held):
+                yield f"{session_id}: {event.type} under {logged}, its lease was {token}"
 
 
 def attempts_follow_each_other(records: Records) -> Iterator[str]:
@@ -287,7 +331,7 @@ def usage_is_counted(records: Records) -> Iterator[str]:
 
 
 def _taken(records: Records, session: Session, name: str) -> Decimal:
-    if session.phase == Phase.WAITING:
+    if session.phase in {Phase.BLOCKED, Phase.WAITING}:
         return Decimal(name == PENDING)
     if session.phase == Phase.LIVE:
         live = running(records.resources[session.spec_id], records.pods[session.spec_id])
@@ -316,8 +360,80 @@ def specifications_are_used(records: Records) -> Iterator[str]:
         yield f"specification {spec_id} is {'missing' if spec_id in used else 'of no session'}"
 
 
+def no_schedule_fires_twice(records: Records) -> Iterator[str]:
+    """A time of a schedule has one chain; what was made by hand has an id that says so."""
+    chains: dict[tuple[str, datetime], list[UUID]] = defaultdict(list)
+    for session in records.sessions.values():
+        if session.parent_id is not None or not session.creation_id.startswith(OF_SCHEDULES):
+            continue
+        _, schedule, time = session.creation_id.split(":", 2)
+        with suppress(ValueError):  # of those made by hand
+            chains[schedule, datetime.fromisoformat(time)].append(session.pk)
+    for (schedule, at), roots in chains.items():
+        if len(roots) > 1:
+            yield f"schedule {schedule} fired at {at} as {roots}"
+
+
+def dependants_wait(records: Records) -> Iterator[str]:
+    """No dependant runs before its dependencies have ended, and each that waits has an open one.
+
+    Only its first attempt waits: a retry by hand may go ahead.
+    """
+    chains: dict[UUID, list[Dependency]] = defaultdict(list)
+    for each in Dependency.objects.filter(root__in=records.sessions.keys()):
+        chains[each.root_id].append(each)
+    for session in records.sessions.values():
+        waits_for = chains.get(session.root_id, [])
+        if session.phase == Phase.BLOCKED and all(each.outcome for each in waits_for):
+            yield f"{session.pk} is blocked, and waits for nothing"
+        if session.retry_count:
+            continue
+        leased = [e.time for e in records.events[session.pk] if e.type == "session.scheduled"]
+        for each in waits_for if leased else []:
+            tip = records.sessions.get(each.tip_id) if each.tip_id else None
+            if not each.outcome:
+                yield f"{session.pk} ran before {each.on_root} had ended"
+            elif tip is not None and (tip.finished_at is None or tip.finished_at > leased[0]):
+                yield f"{session.pk} ran at {leased[0]}, before {tip.pk} ended: {tip.finished_at}"
+
+
+def room_is_made_for_somebody(records: Records) -> Iterator[str]:
+    """Every session that was stopped to make room has its record, every record its session; and
+    the taker has the room reserved at the same moment. Dry runs stop and reserve nothing."""
+    made = list(Preemption.objects.filter(dry_run=False).select_related("executor"))
+    for each in made:
+        victim = records.sessions.get(each.victim_id)
+        if victim is not None and victim.gave_way_to != each.taker_id:
+            # A lease that nobody had accepted just goes back.
+            later = [e.type for e in records.events[victim.pk] if e.time >= each.planned_at]
+            if "session.lease_returned" not in later:
+                yield f"{victim.pk} made room for {each.taker_id}, but says {victim.gave_way_to}"
+        yield from _unreserved(records, each)
+    known = {(each.victim_id, each.taker_id) for each in made}
+    executors = set(Executor.objects.values_list("name", flat=True))
+    month = database_now() - REMEMBERED_FOR
+    for session in records.sessions.values():
+        if session.gave_way_to is None or session.executor not in executors:
+            continue
+        asked = session.preempt_requested_at
+        recent = asked is not None and asked > month
+        if asked is None or (recent and (session.pk, session.gave_way_to) not in known):
+            yield f"{session.pk} made room for {session.gave_way_to} without a record of it"
+
+
+def _unreserved(records: Records, made: Preemption) -> Iterator[str]:
+    """Once the executor has called again, its rounds see to the reservation."""
+    taker, called = records.sessions.get(made.taker_id), made.executor.last_seen_at
+    if taker is None or taker.phase != Phase.WAITING or made.until <= database_now():
+        return
+    if called is not None and called > made.planned_at:
+        return
+    if not Reservation.objects.filter(executor=made.executor_id, session=taker.pk).exists():
+        yield f"{made.victim_id} made room for {taker.pk}, which has none reserved"
+
+
 # As streams read; what this very transaction wrote is told, too.
-_TOLD = """
+_EVENTS_AFTER = """
     SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e
     WHERE (e.epoch, e.xid, e.id) > (%s, %s::xid8, %s) AND (
         (e.epoch, e.xid) < (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
@@ -327,25 +443,27 @@ _TOLD = """
 
 
 def streams_tell_all(records: Records) -> Iterator[str]:
-    """Whoever reads on by (epoch, transaction, id), page by page, gets every event once.
+    """Check that a reader by (epoch, transaction, id), page by page, gets every event once. Not
+    always those of one session by `seq`: a transaction that waited for another one's lock writes
+    what came later under the smaller id.
 
     Not always those of one session by `seq`: a transaction that waited for another one's lock
     writes what came later under the smaller id.
     """
-    told: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     place = (0, "0", 0)
     with connection.cursor() as cursor:
         while True:
-            cursor.execute(_TOLD, place)
+            cursor.execute(_EVENTS_AFTER, place)
             rows = cursor.fetchall()
             if not rows:
                 break
-            told.update(row[2] for row in rows)
+            counts.update(row[2] for row in rows)
             place = rows[-1]
     for events in records.events.values():
         for event in events:
-            if told[event.pk] != 1:
-                yield f"event {event.pk} of {event.session_id} is told {told[event.pk]} times"
+            if counts[event.pk] != 1:
+                yield f"event {event.pk} of {event.session_id} is told {counts[event.pk]} times"
 
 
 CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
@@ -353,7 +471,9 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     seq_is_gapless,
     steps_are_allowed,
     failures_are_decided,
+    decisions_have_their_trace,
     decision_is_shown,
+    breakers_know_what_they_hold,
     dispatched_has_one_child,
     chains_are_in_order,
     one_unfinished_a_chain,
@@ -366,5 +486,8 @@ CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     usage_is_counted,
     archived_chains_are_whole,
     specifications_are_used,
+    no_schedule_fires_twice,
+    dependants_wait,
+    room_is_made_for_somebody,
     streams_tell_all,
 )

@@ -32,6 +32,7 @@ SESSION = {
     "labels": {"my_label": "b"},
     "session_type": "batch",
     "batch_timeout": 60,
+    "queue_timeout": 90,
     "retry_policy": {
         "max_retries": 2,
         "backoff": "exponential",
@@ -43,7 +44,7 @@ MATCHERS = [{"onConditions": ["OOMKilled"], "onPodMessage": {"pattern": "cuda"}}
 DEFAULTS = {"policy": {"max_retries": 3, "jitter": "none"}, "bounds": {"min_retry_delay": 5}}
 HERE = {"project": "acme/work"}
 QUEUE = {"project": "acme/work", "name": "one"}
-_VERBATIM = {"environ", "resources", "labels", "resource_limits"}
+_VERBATIM = {"environ", "resources", "labels", "resource_limits", "time_limits"}
 
 
 def camel(value: Any) -> Any:
@@ -73,7 +74,7 @@ class Pair:
 
     @property
     def input(self) -> dict[str, Any]:
-        """What the mutation is given."""
+        """Return the input of the mutation."""
         return self.about | camel(self.body or {}) if self.given is None else self.given
 
 
@@ -94,10 +95,33 @@ def _executor(mutation: str, method: str, path: str, body: dict[str, Any] | None
     return Pair(mutation, method, f"executors/one/{path}", body, {"name": "one"})
 
 
+def _node(mutation: str, name: str, path: str, body: dict[str, Any] | None = None) -> Pair:
+    about = {"executor": "one", "name": name}
+    return Pair(mutation, "POST", f"nodes/one/{name}/{path}", body, about)
+
+
+def _schedule(mutation: str, method: str, path: str, body: dict[str, Any] | None = None) -> Pair:
+    return Pair(mutation, method, f"schedules/{{schedule}}/{path}", body, {"id": "{schedule}"})
+
+
+TEMPLATE = {"command": ["true"], "environ": {"MY_VAR": "a"}, "batch_timeout": 60}
+SPAN = {"from": "2020-01-31T12:00:00Z", "to": "2020-01-31T13:00:00Z"}
 PAIRS = [
+    Pair(
+        *("createSchedule", "POST", "schedules/"),
+        {**HERE, "name": "new", "cron": "0 3 * * *", "template": TEMPLATE, "pause_after": 3},
+    ),
+    _schedule("replaceSchedule", "PUT", "", {"every": 3600, "template": TEMPLATE}),
+    _schedule("updateSchedule", "PATCH", "", {"overlap": "skip", "paused": True}),
+    _schedule("deleteSchedule", "DELETE", ""),
+    _schedule("pauseSchedule", "POST", "pause/", {"reason": "because"}),
+    Pair("resumeSchedule", "POST", "schedules/{resting}/resume/", None, {"id": "{resting}"}),
+    _schedule("triggerSchedule", "POST", "trigger/"),
+    _schedule("backfillSchedule", "POST", "backfill/", SPAN),
     Pair("createSession", "POST", "sessions/", SESSION),
     Pair("createSessions", "POST", "sessions/bulk/", {"sessions": [SESSION, HERE, SESSION]}),
     Pair("cancelSession", "POST", "sessions/{waiting}/cancel/", None, {"id": "{waiting}"}),
+    Pair("giveUpSession", "POST", "sessions/{parked}/give-up/", None, {"id": "{parked}"}),
     Pair(
         *("preemptSession", "POST", "sessions/{running}/preempt/"),
         {"reason": "room"},
@@ -137,10 +161,31 @@ PAIRS = [
         *("updateFailureCategory", "PATCH", "failure-categories/cuda/", {"position": 7}),
         {"name": "cuda"},
     ),
+    Pair(*("createPriorityClass", "POST", "priority-classes/"), {"name": "new", "value": 8}),
+    Pair(
+        *(
+            "replacePriorityClass",
+            "PUT",
+            "priority-classes/one/",
+            {"value": 7, "may_preempt": True},
+        ),
+        {"name": "one"},
+    ),
+    Pair(
+        *("updatePriorityClass", "PATCH", "priority-classes/one/", {"preemptible": False}),
+        {"name": "one"},
+    ),
+    Pair(*("deletePriorityClass", "DELETE", "priority-classes/one/", None), {"name": "one"}),
     Pair(*("deleteFailureCategory", "DELETE", "failure-categories/cuda/", None), {"name": "cuda"}),
     Pair(
         *("createQueue", "POST", "queues/"),
-        {**HERE, "name": "new", "priority_factor": 2, "resource_limits": {"cpu": "4"}},
+        {
+            **HERE,
+            "name": "new",
+            "priority_factor": 2,
+            "resource_limits": {"cpu": "4"},
+            "time_limits": {"queue_timeout": {"max": 90}},
+        },
     ),
     Pair(
         *("replaceQueue", "PUT", "queues/acme/work/one/"),
@@ -176,6 +221,13 @@ PAIRS = [
         {"id": "{token}", "madeWith": True},
     ),
     Pair(
+        *("updateFailure", "PATCH", "failures/one/?project=acme/work"),
+        {"muted": True},
+        {**HERE, "key": "one"},
+    ),
+    Pair(*("openBreaker", "POST", "breakers/"), {**HERE, "signature": "fedcba987654"}),
+    Pair("closeBreaker", "POST", "breakers/{breaker}/close/", {"mute": True}, {"id": "{breaker}"}),
+    Pair(
         *("createWebhook", "POST", "webhooks/"),
         {**HERE, "url": "https://example.com/", "event_types": ["session.error"]},
     ),
@@ -193,8 +245,11 @@ PAIRS = [
     Pair("uncordonExecutor", "POST", "executors/closed/uncordon/", None, {"name": "closed"}),
     _executor("drainExecutor", "POST", "drain/", {"reason": "because", "force": True}),
     _executor("renewExecutorToken", "POST", "token/"),
+    _node("quarantineNode", "n1", "quarantine/", {"reason": "because"}),
+    _node("releaseNode", "n2", "release/"),
 ]
 NO_MUTATION = {
+    "POST schedules/preview/": "changes nothing: the query `scheduleTimes`",
     "POST retry-policies/simulate/": "changes nothing: the query `simulateRetryPolicy`",
     "POST executors/<>/lease/": "the executors' wire",
     "POST executors/<>/reports/": "the executors' wire",

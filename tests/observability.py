@@ -25,7 +25,7 @@ Exposed = dict[str, set[str]]
 
 
 def exposed(*scrapes: str) -> Exposed:
-    """What was scraped."""
+    """Return what was scraped."""
     found: Exposed = {name: set(labels) for name, labels in PROMETHEUS_OWN.items()}
     for text in scrapes:
         for family in text_string_to_metric_families(text):
@@ -49,7 +49,8 @@ def expressions() -> dict[str, str]:
 
 
 def faults(expression: str, there: Exposed) -> list[str]:
-    """What an expression uses and is not there; raises `ValueError` if it cannot be parsed."""
+    """Return the names that an expression uses and nobody exposes; raises `ValueError` if it cannot
+    be parsed."""
     found: list[str] = []
     _look(promql_parser.parse(expression), there, found)
     return found

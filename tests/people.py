@@ -15,13 +15,17 @@ from django.utils import timezone
 
 from retry.policies.categories import FailureCategory
 from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.shared_budget import SharedBudget
+from scheduler.models import Executor, Node, NodeAttempt, Preemption, Reservation
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
+    Breaker,
     LogChunk,
     Membership,
     Project,
     Queue,
     RequestBudget,
+    Schedule,
     Session,
     WebhookDelivery,
     WebhookEndpoint,
@@ -29,6 +33,7 @@ from sessions_app.models import (
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import PREFIX_LENGTH
 from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.priority_classes import priority_class_create
 from sessions_app.services.resources.retry_config import retry_defaults_put
 from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
@@ -69,7 +74,10 @@ class World:
 
     project: Project
     session: Session
+    schedule: Schedule
+    """The owner's."""
     webhook: WebhookEndpoint
+    breaker: Breaker
     delivery: WebhookDelivery
     tokens: dict[str, str | None]
     membership: int
@@ -82,15 +90,19 @@ class World:
         return Api(self.tokens[who])
 
     def prefix(self, who: str) -> str:
-        """What is no secret of somebody's token."""
+        """Return the part of somebody's token that is no secret."""
         return str(self.tokens[who])[:PREFIX_LENGTH]
 
     def path(self, route: str, **names: Any) -> str:
         """A route's address of what is here, or of what `names` says in its place."""
         known = {
             "<uuid:session_id>": self.session.pk,
+            "<uuid:schedule_id>": self.schedule.pk,
             "<uuid:webhook_id>": self.webhook.pk,
+            "<uuid:breaker_id>": self.breaker.pk,
             "<int:number>": self.delivery.pk,
+            "<str:key>": "one",
+            "<str:executor>": "one",
             "<str:domain>": "acme",
             "<str:project>": "work",
             "<str:name>": "one",
@@ -104,8 +116,32 @@ class World:
 
     def grow(self) -> None:
         """More of everything in `acme/work`."""
-        factories.settle(factories.submit(self.project, name=SECRET, job_set=SECRET))
-        factories.submit(self.project, name=SECRET)
+        session = factories.submit(self.project, name=SECRET, job_set=SECRET)
+        factories.failure(factories.settle(session), title=SECRET)
+        factories.retry_day(self.project, value=SECRET)
+        factories.breaker(self.project, signature="ba9876543210", reason=SECRET)
+        waiting = factories.submit(self.project, name=SECRET)
+        one = Executor.objects.get(name="one")
+        Reservation.objects.create(executor=one, session=waiting, nodes=[SECRET])
+        Preemption.objects.create(
+            executor=one,
+            planned_at=timezone.now(),
+            until=timezone.now(),
+            rule="priority",
+            dry_run=True,
+            nodes=[SECRET],
+            taker_id=waiting.pk,
+            taker_project=self.project,
+            taker_rank=7,
+            victim_id=session.pk,
+            victim_project=self.project,
+            victim_rank=0,
+        )
+        NodeAttempt.objects.create(
+            node=Node.objects.get(), ended_at=timezone.now(), work=1, chain=session.pk, cause=SECRET
+        )
+        owner = User.objects.get(username="owner")
+        factories.schedule(self.project, owner, template={"command": [SECRET]})
         _configure(self.project, f"{SECRET}-more")
         factories.token(factories.user(f"{SECRET}-user", project=self.project))
 
@@ -138,17 +174,22 @@ def make_world() -> World:
         environ={"WORD": SECRET},
     )
     # Failed, with a retry that waits: it can be cancelled and retried.
-    factories.settle(session)
+    session = factories.settle(session)
+    factories.failure(session, key="one", title=SECRET, image=SECRET)
     LogChunk.objects.create(session_id=session.pk, offset=0, data=SECRET.encode())
     webhook = _configure(work, "one")
+    schedule = factories.schedule(work, people["owner"], name="one", template={"command": [SECRET]})
     for project in (other, far):
         factories.settle(factories.submit(project, owner=people["admin"], job_set="two"))
     factories.named_policy("one")
     category = FailureCategory.model_validate({"name": "one", "matchers": MATCHERS})
     category_create(category, position=None, by="root")
+    priority_class_create("one", 7, {"projects": [work.address]}, by="root")
     colleague = Membership.objects.get(user=people["colleague"])
     delivery = webhook_ping(webhook)
-    return World(work, session, webhook, delivery, tokens, colleague.pk, database_digest())
+    breaker = factories.breaker(work, reason=SECRET)
+    made = (work, session, schedule, webhook, breaker, delivery, tokens, colleague.pk)
+    return World(*made, database_digest())
 
 
 def _tokens(people: dict[str, User], work: Project, other: Project) -> dict[str, str | None]:
@@ -158,6 +199,8 @@ def _tokens(people: dict[str, User], work: Project, other: Project) -> dict[str,
     gone.save()
     for name in ("one", "two"):
         factories.executor(name)
+    one = Executor.objects.get(name="one")
+    Node.objects.create(executor=one, name="one", address="one/one", quarantine_reason=SECRET)
     return {
         **{name: factories.token(person) for name, person in people.items()},
         "scoped": factories.token(admin, project=work),
@@ -174,7 +217,10 @@ def _tokens(people: dict[str, User], work: Project, other: Project) -> dict[str,
 
 def _configure(project: Project, name: str) -> WebhookEndpoint:
     """A queue, a policy, defaults, quotas and a webhook of a project."""
-    Queue.objects.create(project=project, name=name, cordoned=True, cordon_reason=SECRET)
+    budget = SharedBudget().stored()
+    Queue.objects.create(
+        project=project, name=name, cordoned=True, cordon_reason=SECRET, retry_budget=budget
+    )
     factories.named_policy(f"{SECRET}-{name}", project=project)
     factories.quotas(project, **{f"{SECRET}.example/{name}": 7})
     retry_defaults_put(
@@ -186,13 +232,13 @@ def _configure(project: Project, name: str) -> WebhookEndpoint:
 
 # Reading is no change: neither when a token was last used nor how much of its limit is left.
 _ROW = {"sessions_app_apitoken": "to_jsonb(t) - 'last_used_at'"}
-_UNTOLD = {RequestBudget._meta.db_table}
+_IGNORED = {RequestBudget._meta.db_table}
 
 
 def database_digest() -> dict[str, Any]:
-    """How many rows each table has, and a hash of them all."""
+    """Return the number of rows of each table, and a hash of them all."""
     with connection.cursor() as cursor:
-        tables = sorted({*connection.introspection.table_names(cursor)} - _UNTOLD)
+        tables = sorted({*connection.introspection.table_names(cursor)} - _IGNORED)
         parts = (
             f"SELECT '{table}', count(*), sum(hashtextextended(({_ROW.get(table, 't')})::text, 0))"
             f' FROM "{table}" t'
@@ -204,7 +250,7 @@ def database_digest() -> dict[str, Any]:
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """What happens within is rolled back, so that the next one meets the same world."""
+    """Roll back what happens within, so that the next one meets the same world."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

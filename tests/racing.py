@@ -101,7 +101,8 @@ def just_before(words: str, work: Callable[[], Any]) -> Iterator[None]:
 
 
 def waited(work: Callable[[], Any], *, while_open: Callable[[], Any]) -> Any:
-    """What `work` comes to, which has to wait for a transaction that has done `while_open`."""
+    """Return the result of `work`, which has to wait for a transaction that has done
+    `while_open`."""
     with ThreadPoolExecutor(1) as thread:
         with uncommitted(while_open):
             future = thread.submit(closing, work)

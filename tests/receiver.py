@@ -45,7 +45,7 @@ class Says:
 
 
 class Receiver:
-    """What came, in order; `answer` says what to reply to a request."""
+    """The requests that came, in order; `answer` says what to reply to a request."""
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         self.got: list[Got] = []
@@ -77,22 +77,28 @@ class Receiver:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     def handle(self, request: BaseHTTPRequestHandler) -> None:
-        body = request.rfile.read(int(request.headers["content-length"]))
+        length = int(request.headers["content-length"])
+        body = request.rfile.read(length)
+        if len(body) < length:
+            return  # the sender was killed
         headers = {key.lower(): value for key, value in request.headers.items()}
         got = Got(request.path, headers, body)
         with self._lock:
             self.got.append(got)
             self.now += 1
             self.most = max(self.most, self.now)
-        said = self.answer(got)
-        said.wait()
+        status = self.answer(got)
+        status.wait()
         with self._lock:
             self.now -= 1
-        request.send_response(said.code)
-        for name, value in {**(said.headers or {}), "content-length": str(len(said.body))}.items():
+        request.send_response(status.code)
+        for name, value in {
+            **(status.headers or {}),
+            "content-length": str(len(status.body)),
+        }.items():
             request.send_header(name, value)
         request.end_headers()
-        request.wfile.write(said.body)
+        request.wfile.write(status.body)
 
     def ids(self) -> list[str]:
         return [got.id for got in self.got]

@@ -32,15 +32,13 @@ def served() -> Iterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/v2/"
         finally:
             web.stop()
-            # A server of its own process need not leave it as it was. Whoever is cancelled while it
-            # connects leaves a cycle that holds the connection.
+            # A server of its own process need not leave it as it was.
             gc.unfreeze()
             gc.set_threshold(*thresholds)
-            gc.collect()
 
 
 @dataclass(frozen=True)
-class Told:
+class StreamEvent:
     """One event as it came."""
 
     place: str
@@ -64,7 +62,7 @@ class EventReader(threading.Thread):
         self._changed = threading.Condition()
         self._response: httpx.Response | None = None
         self._left = False
-        self.told: list[Told] = []
+        self.events: list[StreamEvent] = []
         self.comments: list[str] = []
         self.status = 0
         self.problem: Any = None
@@ -86,7 +84,7 @@ class EventReader(threading.Thread):
 
     def _read(self) -> bool:
         """One answer; whether to come again."""
-        place = self.told[-1].place if self.told else self._after
+        place = self.events[-1].place if self.events else self._after
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
         if place:
             headers["Last-Event-ID"] = place
@@ -108,7 +106,7 @@ class EventReader(threading.Thread):
                 elif line:
                     fields[name] = value
                 elif "data" in fields:
-                    self._add(self.told, Told(fields["id"], json.loads(fields["data"])))
+                    self._add(self.events, StreamEvent(fields["id"], json.loads(fields["data"])))
                     fields, got = {}, got + 1
                     if self._cut_every and got == self._cut_every:
                         return True
@@ -123,8 +121,8 @@ class EventReader(threading.Thread):
         """Until enough has come; fails if the stream ends before."""
         with self._changed:
             done = self._changed.wait_for(lambda: enough(self) or self.ended.is_set(), PATIENCE)
-        assert done, f"{len(self.told)} events after {PATIENCE} s"
-        assert enough(self), f"the stream ended after {len(self.told)} events"
+        assert done, f"{len(self.events)} events after {PATIENCE} s"
+        assert enough(self), f"the stream ended after {len(self.events)} events"
         return self
 
     def leave(self) -> None:

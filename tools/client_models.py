@@ -13,6 +13,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
@@ -128,8 +129,15 @@ def model(
             kind = kind.removesuffix(" | None")
         elif kind != "Any" and not kind.endswith("None"):
             kind += " | None"
-        lines.append(f"    {field}: {kind}{default_text}")
+        lines.append(f"    {named(field, kind, default_text)}")
     return "\n".join(lines) + "\n\n"
+
+
+def named(field: str, kind: str, default_text: str) -> str:
+    """Return a field, with a `_` behind its name if that is a word of Python."""
+    if not iskeyword(field):
+        return f"{field}: {kind}{default_text}"
+    return f"{field}_: {kind} = Field({default_text.removeprefix(' = ')}, alias={field!r})"
 
 
 def annotation(schema: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ def reasons(_old: str) -> str:
 Written by `make schema` after retry/engine/reasons.py.
 """
 
-GRANTS = {_clauses(granted)}
+RETRY_REASONS = {_clauses(granted)}
 REFUSALS = {_clauses(refused)}
 SPENT = frozenset({spent})
 """The refusals that come after retries."""

@@ -79,7 +79,8 @@ def _making() -> tuple[UUID, UUID, list[Statement]]:
     from sessions_app.authorization import Action
     from sessions_app.models import Session
     from sessions_app.selectors.sessions import queue_resolve
-    from sessions_app.services.sessions.submit import Placed, session_submit
+    from sessions_app.services.sessions.submission import Placed
+    from sessions_app.services.sessions.submit import session_submit
 
     actor = _member()
     asked = SessionCreate(image="bench", command=["true"]).submission()

@@ -1,4 +1,4 @@
-"""What the models of answers stand on. `make schema` writes the models themselves, in `models.py`.
+"""The base of the models of answers. `make schema` writes the models themselves, in `models.py`.
 
 All are tolerant, so that a newer server does not break an older client: a field that is not
 listed is kept as it came, one that is missing or null has its default, words stay plain strings.
@@ -24,7 +24,7 @@ FINAL_STATUSES = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 UNSTARTED_STATUSES = frozenset(
     {"PENDING", "SCHEDULED", "PREPARING", "PULLING", "PREPARED", "CREATING"}
 )
-WAITING_STATES = frozenset({"scheduled", "held"})
+WAITING_STATES = frozenset({"scheduled", "held", "parked"})
 
 
 class Answer(BaseModel):

@@ -6,22 +6,29 @@ from typing import Any
 
 from reprise_client.answers import parsed
 from reprise_client.audit import AuditCalls
+from reprise_client.breakers import BreakerCalls
 from reprise_client.calls import listed, part, present
 from reprise_client.executors import ExecutorCalls
+from reprise_client.failures import FailureCalls
 from reprise_client.job_sets import JobSetCalls
 from reprise_client.models import (
     Attempt,
     BulkChanges,
     BulkOutcome,
     Decision,
+    DependencyGraph,
     Event,
     Session,
     Whoami,
 )
+from reprise_client.nodes import NodeCalls
 from reprise_client.overviews import OverviewCalls
 from reprise_client.policies import PolicyCalls
 from reprise_client.quotas import QuotaCalls
+from reprise_client.reports import ReportCalls
+from reprise_client.retry_budgets import RetryBudgetCalls
 from reprise_client.retry_policy import RetryPolicy, written_out
+from reprise_client.schedules import ScheduleCalls
 from reprise_client.simulations import SimulationCalls
 from reprise_client.streams import EventReader, LogReader, to_the_end
 from reprise_client.tenants import TenantCalls
@@ -32,10 +39,16 @@ from reprise_client.webhooks import WebhookCalls
 class Client(
     AuditCalls,
     ExecutorCalls,
+    FailureCalls,
+    NodeCalls,
+    BreakerCalls,
     JobSetCalls,
     OverviewCalls,
     PolicyCalls,
     QuotaCalls,
+    ReportCalls,
+    RetryBudgetCalls,
+    ScheduleCalls,
     SimulationCalls,
     TenantCalls,
     WebhookCalls,
@@ -104,6 +117,10 @@ class Client(
         """
         return self._get(Decision, f"/sessions/{part(session_id)}/retry-decision/")
 
+    def graph(self, session_id: str) -> DependencyGraph:
+        """Return the chains that a session waits for, and those that wait for it."""
+        return self._get(DependencyGraph, f"/sessions/{part(session_id)}/graph/")
+
     def cancel(self, session_id: str) -> Session:
         """Cancel the whole chain. This is safe to repeat."""
         path = f"/sessions/{part(session_id)}/cancel/"
@@ -117,12 +134,33 @@ class Client(
         path = f"/sessions/{part(session_id)}/preempt/"
         return self._send(Session, "POST", path, {"reason": reason}, idempotent=True)
 
-    def retry(self, session_id: str, *, resources: Mapping[str, Any] | None = None) -> Session:
+    def give_up(self, session_id: str) -> Session:
+        """End a parked chain. Safe to repeat."""
+        path = f"/sessions/{part(session_id)}/give-up/"
+        return self._send(Session, "POST", path, {}, idempotent=True)
+
+    def retry(
+        self,
+        session_id: str,
+        *,
+        resources: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+        reason: str = "",
+        downstream: bool = False,
+        dry_run: bool = False,
+    ) -> Session:
         """Create the next attempt now, ignoring budgets, and return it.
 
-        It gets the resources of this attempt, with the given ones replaced.
+        It gets the resources of this attempt, with the given ones replaced. `changes` may have
+        `image`, `command`, `environ` (None removes a variable), `resources`, `priority`,
+        `retry_policy`, `batch_timeout` and `pod_spec`; later attempts of the chain keep them.
+        With `downstream` the sessions that ended as `dependency_failed` because of this one are
+        retried, too; `downstream` of the answer has their new attempts. A `dry_run` changes
+        nothing: it returns this session, and in `downstream` those that would be retried.
         """
-        body = {"resources": dict(resources)} if resources else {}
+        body = _another(resources, changes, reason)
+        body |= {"downstream": True} if downstream else {}
+        body |= {"dry_run": True} if dry_run else {}
         return self._send(Session, "POST", f"/sessions/{part(session_id)}/retry/", body)
 
     def sessions_cancel_bulk(
@@ -146,6 +184,8 @@ class Client(
         filters: Mapping[str, Any],
         *,
         resources: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+        reason: str = "",
         dry_run: bool = False,
         limit: int | None = None,
         after: str | None = None,
@@ -156,8 +196,7 @@ class Client(
         Otherwise it works like `retry`, page by page like `sessions_cancel_bulk`.
         """
         body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
-        if resources:
-            body["resources"] = dict(resources)
+        body |= _another(resources, changes, reason)
         path = "/sessions/bulk-retry/"
         return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
 
@@ -219,3 +258,11 @@ class Client(
         path = f"/sessions/{part(session_id)}/events/"
         reader = EventReader(self._transport, path, after=after)
         return to_the_end(lambda: self.session(session_id).final, reader.stream)
+
+
+def _another(
+    resources: Mapping[str, Any] | None, changes: Mapping[str, Any] | None, reason: str
+) -> dict[str, Any]:
+    """Return what a body says about another attempt."""
+    body = {"resources": dict(resources or {}), "changes": dict(changes or {}), "reason": reason}
+    return {name: value for name, value in body.items() if value}

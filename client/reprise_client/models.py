@@ -23,6 +23,11 @@ from reprise_client.answers import (
     Windowed,
 )
 
+ActName = str
+"""One of `retries_on`, `retries_pause`, `executor_cordon`, `executor_uncordon`, `executor_drain`,
+`queue_cordon`, `queue_uncordon`, `node_quarantine`, `node_release`, `parked_send`.
+"""
+
 DecisionState = str
 """One of `scheduled`, `held`, `dispatched`, `cancelled`, `final`."""
 
@@ -30,32 +35,38 @@ Health = str
 """One of `alive`, `late`, `silent`, `never_heard`."""
 
 Reason = str
-"""One of `quota`, `queue_cordoned`, `project_trouble`, `executor_trouble`, `executor_cordoned`,
-`no_executor`, `no_fit`, `queue_limit`, `avoided`, `capacity`, `position`.
+"""One of `dependencies`, `quota`, `queue_cordoned`, `project_trouble`, `executor_trouble`,
+`executor_cordoned`, `no_executor`, `no_fit`, `queue_limit`, `avoided`, `capacity`, `position`.
 """
 
 RetryCause = str
-"""One of `user_cancelled`, `validation_error`, `quota_exceeded`, `preempted`, `evicted`,
-`limit_exceeded`, `agent_transient`, `deadline_exceeded`, `oom_killed`, `image_pull_failure`,
-`start_failure`, `scheduler_timeout`, `kernel_nonzero_exit`, `unknown`.
+"""One of `dependency_failed`, `user_cancelled`, `validation_error`, `quota_exceeded`, `preempted`,
+`evicted`, `limit_exceeded`, `agent_transient`, `deadline_exceeded`, `oom_killed`,
+`image_pull_failure`, `start_failure`, `scheduler_timeout`, `kernel_nonzero_exit`, `unknown`.
 """
 
 RetryReason = str
-"""One of `rule_retry`, `inline_retry`, `default_retry`, `not_batch`, `never_retried`,
-`retries_disabled`, `workload_said_no`, `global_limit`, `rule_fail`, `rule_limit`,
-`cause_not_eligible`, `exit_code_excluded`, `preemption_budget`, `max_retries`, `default_fail`,
-`default_limit`, `no_policy`, `chain_deadline`.
+"""One of `rule_retry`, `inline_retry`, `default_retry`, `gave_way`, `not_batch`, `never_retried`,
+`retries_disabled`, `workload_said_no`, `repeating_failure`, `global_limit`, `rule_fail`,
+`rule_limit`, `cause_not_eligible`, `exit_code_excluded`, `preemption_budget`, `max_retries`,
+`default_fail`, `default_limit`, `no_policy`, `chain_deadline`, `shared_budget_spent`.
 """
 
 RetryStateWord = str
-"""One of `none`, `scheduled`, `held`, `retried`, `succeeded`, `exhausted`, `not_retried`,
+"""One of `none`, `scheduled`, `held`, `parked`, `retried`, `succeeded`, `exhausted`, `not_retried`,
 `cancelled`.
 """
+
+Severity = str
+"""One of `critical`, `warning`, `notice`."""
 
 Status = str
 """One of `PENDING`, `SCHEDULED`, `PREPARING`, `PULLING`, `PREPARED`, `CREATING`, `RUNNING`,
 `TERMINATING`, `TERMINATED`, `ERROR`, `CANCELLED`.
 """
+
+SwitchKind = str
+"""One of `retries`, `executor`, `queue`."""
 
 
 class Counted(Answer):
@@ -80,11 +91,15 @@ class ProjectTrouble(Answer):
 
 
 class Budget(Answer):
-    """The usage of one budget of a chain. A null limit means no limit."""
+    """The usage of one budget of a chain. A null limit means no limit.
+
+    With a `window` the limit counts only the retries of the last seconds, and `used` counts all.
+    """
 
     name: str = ""
     used: int = 0
     limit: int | None = None
+    window: float | None = None
 
 
 class RetryState(Answer):
@@ -92,6 +107,8 @@ class RetryState(Answer):
 
     `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
     is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
+    `held_for` is what holds the retry while `state` is `held`: `switch`, `breaker` or
+    `shared_budget`.
     """
 
     state: RetryStateWord = "none"
@@ -99,6 +116,7 @@ class RetryState(Answer):
     max_attempts: int | None = None
     summary: str = ""
     due_at: datetime | None = None
+    held_for: str | None = None
     next_session_id: str | None = None
     reason: RetryReason | None = None
     rule: str | None = None
@@ -112,10 +130,44 @@ class WhyPending(Answer):
     ahead: int = 0
 
 
+class SessionProgress(Answer):
+    """The progress of an attempt: how far it is, or was at its end, by the lines that it printed.
+
+    `step`, `of` and `note` are those of its last line; `of` is null if it did not say of how many.
+    `checkpoint` is its newest one, `checkpoint_step` the step of that line. `best_step` is its
+    highest step, `rate` its steps a second lately; null until it told twice.
+    """
+
+    step: float
+    of: float | None = None
+    note: str = ""
+    best_step: float = 0.0
+    rate: float | None = None
+    checkpoint: str | None = None
+    checkpoint_step: float | None = None
+    updated_at: datetime | None = None
+    made_progress: bool | None = None
+
+
+class SessionDependency(Answer):
+    """A chain that a session waits for.
+
+    `outcome` (`succeeded`, `failed` or `cancelled`) and `met` are null until the end was seen.
+    """
+
+    session_id: str
+    creation_id: str = ""
+    when: str = ""
+    outcome: str | None = None
+    met: bool | None = None
+
+
 class Session(ChainMember):
     """A session with all details.
 
     With `warnings`: The submitted session.
+
+    With `downstream`: The new attempt, or in a dry run the failed one.
     """
 
     id: str
@@ -126,6 +178,7 @@ class Session(ChainMember):
     creation_id: str = ""
     session_type: str = "batch"
     priority: int = 0
+    priority_class: str | None = None
     owner: str | None = None
     status: Status
     status_message: str = ""
@@ -146,7 +199,9 @@ class Session(ChainMember):
     retry_policies: list[str] = Field(default_factory=list)
     retry_cause: RetryCause | None = None
     failure_category: str | None = None
+    failure_signature: str | None = None
     retry_counters: dict[str, int] = Field(default_factory=dict)
+    progress: SessionProgress | None = None
     chain_count: int = 0
     chain_url: str = ""
     retry_state: RetryState = Field(default_factory=RetryState)
@@ -163,12 +218,16 @@ class Session(ChainMember):
     cluster_size: int = 1
     batch_timeout: float | None = None
     scheduling_timeout: float | None = None
+    queue_timeout: float | None = None
     termination_grace_period: float | None = None
+    depends_on: list[SessionDependency] = Field(default_factory=list)
+    on_dependency_failure: str | None = None
     cancel_requested_at: datetime | None = None
     preempt_requested_at: datetime | None = None
     pending_reason: str | None = None
     why_pending: WhyPending | None = None
     warnings: list[str] = Field(default_factory=list)
+    downstream: list[str] = Field(default_factory=list)
 
 
 class Attempt(Answer):
@@ -188,6 +247,8 @@ class Attempt(Answer):
     finished_at: datetime | None = None
     retry_state: RetryStateWord = ""
     decision: str | None = None
+    changes: dict[str, Any] | None = None
+    progress: SessionProgress | None = None
 
 
 class Decision(Answer):
@@ -215,6 +276,8 @@ class Decision(Answer):
     resources: dict[str, Any] | None = None
     paced: bool = False
     requested_by: str | None = None
+    held_for: str | None = None
+    held_key: str | None = None
     next_session_id: str | None = None
     dispatched_by: str | None = None
     dispatched_at: datetime | None = None
@@ -223,6 +286,43 @@ class Decision(Answer):
     policy_revisions: dict[str, Any] = Field(default_factory=dict)
     trace: list[dict[str, Any]] = Field(default_factory=list)
     explanation: list[str] = Field(default_factory=list)
+
+
+class DependencyNode(Answer):
+    """A chain of a graph. What exists only in the log has the status that was seen, or null."""
+
+    session_id: str
+    tip_session_id: str = ""
+    creation_id: str = ""
+    name: str = ""
+    status: Status | None = None
+    retry_state: RetryStateWord | None = None
+    retry_cause: RetryCause | None = None
+
+
+class DependencyEdge(Answer):
+    """`session_id` waits for `depends_on`, both first attempts of chains.
+
+    `outcome` (`succeeded`, `failed` or `cancelled`) and `met` are null until the end was seen.
+    """
+
+    session_id: str
+    depends_on: str
+    when: str = ""
+    outcome: str | None = None
+    met: bool | None = None
+
+
+class DependencyGraph(Answer):
+    """All chains that a chain waits for, or that wait for it, also through others.
+
+    `truncated`: there are more than 1,000 in one of the two directions.
+    """
+
+    session_id: str
+    nodes: list[DependencyNode] = Field(default_factory=list)
+    edges: list[DependencyEdge] = Field(default_factory=list)
+    truncated: bool = False
 
 
 class Event(Answer):
@@ -250,6 +350,140 @@ class JobSet(Answer):
     project: str = ""
     first_event_at: datetime | None = None
     last_event_at: datetime | None = None
+
+
+class FailureShare(Answer):
+    """A queue, an image or a node, and how many attempts failed so with it."""
+
+    value: str = ""
+    sessions: int = 0
+
+
+class Failure(Answer):
+    """Failures of one kind in a project: their signature, and their figures of the asked time."""
+
+    key: str
+    project: str = ""
+    title: str = ""
+    cause: RetryCause = ""
+    muted: bool = False
+    first_seen: datetime | None = None
+    last_seen: datetime | None = None
+    example: str = ""
+    sessions: int = 0
+    chains: int = 0
+    recovered_chains: int = 0
+    lost_run_seconds: float = 0.0
+    sparkline: list[int] = Field(default_factory=list)
+    queues: list[FailureShare] = Field(default_factory=list)
+    images: list[FailureShare] = Field(default_factory=list)
+    nodes: list[FailureShare] = Field(default_factory=list)
+
+
+class BreakerRule(Answer):
+    """When a signature opens a breaker: so many chains fail with it within a window. Times are
+    in seconds.
+    """
+
+    chains: int = 0
+    window: int = 0
+    probe_after: int = 0
+
+
+class Breaker(Answer):
+    """A signature of failures whose retries wait while its breaker is open.
+
+    It belongs to the cluster (no project), to a project (no queue) or to a queue.
+    """
+
+    id: str
+    project: str | None = None
+    queue: str | None = None
+    signature: str
+    title: str = ""
+    state: str = ""
+    muted: bool = False
+    reason: str = ""
+    chains: int = 0
+    held: int = 0
+    opened_at: datetime | None = None
+    opened_by: str = ""
+    closed_at: datetime | None = None
+    closed_by: str = ""
+    probes: int = 0
+    probe_at: datetime | None = None
+    probe: str | None = None
+
+
+class RetryFigures(Answer):
+    """The figures of chains whose last attempt ended in the time: what their retries were worth.
+
+    Chains whose retry waits are not in it yet. Times are seconds.
+    """
+
+    chains: int = 0
+    retried_chains: int = 0
+    recovered_chains: int = 0
+    given_up_chains: int = 0
+    cancelled_chains: int = 0
+    attempts: int = 0
+    run_seconds: float = 0.0
+    rescued_run_seconds: float = 0.0
+    wasted_run_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    recovery_seconds_median: float | None = None
+    recovery_seconds_p95: float | None = None
+
+
+class RetryReportRow(Answer):
+    """The figures of one value of what the report is by."""
+
+    chains: int = 0
+    retried_chains: int = 0
+    recovered_chains: int = 0
+    given_up_chains: int = 0
+    cancelled_chains: int = 0
+    attempts: int = 0
+    run_seconds: float = 0.0
+    rescued_run_seconds: float = 0.0
+    wasted_run_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    recovery_seconds_median: float | None = None
+    recovery_seconds_p95: float | None = None
+    value: str
+    title: str = ""
+
+
+class RetryReport(Answer):
+    """The report of retries: figures of a time, in all and by the dimension that was asked for."""
+
+    project: str | None = None
+    since: datetime
+    until: datetime
+    by: str
+    advice: list[str] = Field(default_factory=list)
+    total: RetryFigures
+    results: list[RetryReportRow] = Field(default_factory=list)
+
+
+class RetryBudget(Answer):
+    """A shared retry budget, and how it stands in its window."""
+
+    scope: str
+    level: str = ""
+    key: str = ""
+    ratio: float = 0.0
+    burst: int = 0
+    window: int = 0
+    over: str = ""
+    platform: bool = False
+    first_attempts: int = 0
+    retries: int = 0
+    allowed: int = 0
+    left: int = 0
+    held: int = 0
+    spent_since: datetime | None = None
+    spent_times: int = 0
 
 
 class BulkOutcome(Answer):
@@ -337,18 +571,22 @@ class RetryDefaults(Versioned):
 
 
 class RetrySettings(Versioned):
-    """The kill switch of a scope, and the one in effect, which includes the scopes above.
+    """The settings of a scope, and those in effect, which include the scopes above.
 
-    Optional fields exist only for the cluster.
+    Optional fields exist only for the cluster; `breaker` exists for projects, too.
     """
 
     scope: str = ""
     mode: str = "on"
     effective_mode: str = "on"
+    refuse_unfittable: bool | None = None
+    effective_refuse_unfittable: bool = False
+    retry_budget: dict[str, Any] | None = None
     global_max_retries: int | None = None
     default_policy: str | None = None
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None
+    breaker: BreakerRule | None = None
     updated_at: datetime | None = None
 
 
@@ -418,6 +656,20 @@ class FailureCategory(Versioned):
     updated_at: datetime | None = None
 
 
+class PriorityClass(Versioned):
+    """A priority class: sessions of a higher value go first within their queue."""
+
+    name: str
+    value: int
+    preemptible: bool = False
+    may_preempt: bool = False
+    protected_for: float = 0.0
+    domains: list[str] = Field(default_factory=list)
+    projects: list[str] = Field(default_factory=list)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
 class QueueUsage(Answer):
     """The usage of a queue when it was last computed. The priority decays toward the current
     share.
@@ -438,7 +690,10 @@ class Queue(Addressed, Versioned):
     is_default: bool = False
     priority_factor: float = 1.0
     resource_limits: dict[str, str] = Field(default_factory=dict)
+    time_limits: dict[str, dict[str, float]] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
+    breaker: BreakerRule | None = None
+    retry_budget: dict[str, Any] | None = None
     cordoned: bool = False
     cordon_reason: str = ""
     created_at: datetime | None = None
@@ -464,6 +719,76 @@ class Webhook(Answer):
     created_at: datetime | None = None
     created_by: str = ""
     secret: str = ""
+
+
+class ScheduleRun(Answer):
+    """A chain that a schedule made."""
+
+    session_id: str
+    status: str
+    retry_state: str
+    submitted_at: datetime | None = None
+
+
+class Schedule(Addressed):
+    """A schedule: a session for each of its times, submitted as its owner.
+
+    With `next_times`, `recent`: A schedule with its next times and its latest chains.
+    """
+
+    id: str
+    project: str
+    name: str
+    owner: str | None = None
+    queue: str | None = None
+    cron: str | None = None
+    time_zone: str = "UTC"
+    every: int | None = None
+    from_: datetime | None = Field(None, alias="from")
+    until: datetime | None = None
+    template: dict[str, Any] = Field(default_factory=dict)
+    overlap: str = "allow"
+    catch_up: int = 60
+    jitter: int = 0
+    pause_after: int | None = None
+    paused: bool = False
+    paused_at: datetime | None = None
+    paused_reason: str = ""
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    last_problem: str = ""
+    created_at: datetime | None = None
+    next_times: list[datetime] = Field(default_factory=list)
+    recent: list[ScheduleRun] = Field(default_factory=list)
+
+
+class NextTimes(Answer):
+    """The next times of a schedule, at most five."""
+
+    times: list[datetime] = Field(default_factory=list)
+
+
+class ScheduledSession(Answer):
+    """The session that a schedule made by hand."""
+
+    id: str
+
+
+class BackfilledTime(Answer):
+    """A time, and the session made for it."""
+
+    time: datetime
+    creation_id: str
+    session_id: str | None = None
+    error: str | None = None
+
+
+class Backfilled(Answer):
+    """The times of a backfill."""
+
+    dry_run: bool
+    made: int
+    results: list[BackfilledTime] = Field(default_factory=list)
 
 
 class WebhookDelivery(Answer):
@@ -540,6 +865,65 @@ class Token(Answer):
     warnings: list[str] = Field(default_factory=list)
 
 
+class Preemption(Answer):
+    """A session that made room for another one, or would have in a dry run."""
+
+    executor: str
+    planned_at: datetime | None = None
+    rule: str
+    dry_run: bool = False
+    nodes: list[str] = Field(default_factory=list)
+    victim: str | None = None
+    victim_class: str | None = None
+    taker: str | None = None
+    taker_class: str | None = None
+
+
+class Reservation(Answer):
+    """Nodes of an executor that are kept free for a session that waited for too long."""
+
+    executor: str = ""
+    session_id: str
+    session_name: str = ""
+    project: str = ""
+    queue: str = ""
+    nodes: list[str] = Field(default_factory=list)
+    since: datetime | None = None
+
+
+class NodeShare(Answer):
+    """A cause or a signature, and how many attempts failed so."""
+
+    value: str = ""
+    failures: int = 0
+
+
+class NodeFigures(Answer):
+    """The ends of the newest attempts on a node, at most 200 of the last day."""
+
+    attempts: int = 0
+    failures: int = 0
+    chains: int = 0
+    causes: list[NodeShare] = Field(default_factory=list)
+    signatures: list[NodeShare] = Field(default_factory=list)
+
+
+class ClusterNode(Answer):
+    """A node of an executor: whether it is suspect or in quarantine, and how attempts end there."""
+
+    executor: str
+    name: str
+    state: str = ""
+    present: bool = False
+    suspected_at: datetime | None = None
+    suspected_until: datetime | None = None
+    reason: str = ""
+    quarantined_at: datetime | None = None
+    quarantined_by: str = ""
+    quarantine_reason: str = ""
+    figures: NodeFigures | None = None
+
+
 class ExecutorNode(Answer):
     """A node as the executor last reported it. Amounts are Kubernetes quantities."""
 
@@ -553,7 +937,8 @@ class ExecutorNode(Answer):
 class Executor(Answer):
     """An executor: the agent that runs sessions in one cluster.
 
-    With `nodes`: An executor with all of its nodes.
+    With `nodes`, `reservations`: An executor with all of its nodes, and what they are kept free
+    for.
 
     With `token`: A new executor and its token. The token is shown only once.
     """
@@ -571,11 +956,17 @@ class Executor(Answer):
     node_count: int = 0
     projects: list[str] = Field(default_factory=list)
     unconfirmed_after: float | None = None
+    placement: str = ""
+    avoid_suspects: str = ""
+    auto_quarantine: bool = False
+    preemption: str = ""
+    labels: dict[str, str] = Field(default_factory=dict)
     cordoned: bool = False
     cordon_reason: str = ""
     draining_since: datetime | None = None
     created_at: datetime | None = None
     nodes: list[ExecutorNode] = Field(default_factory=list)
+    reservations: list[Reservation] = Field(default_factory=list)
     token: str = ""
 
 
@@ -595,6 +986,7 @@ class ExecutorLease(Answer):
     queue: str = ""
     status: Status = ""
     node: str = ""
+    nodes: list[str] = Field(default_factory=list)
     fencing_token: int = 0
     granted_at: datetime | None = None
     accepted: bool = False
@@ -663,6 +1055,77 @@ class Overview(Answer):
     executors: list[Executor] | None = None
 
 
+class OperatorAct(Answer):
+    """Something that an operator can do, by the name of the act and of what it is done to."""
+
+    name: ActName
+    of: str = ""
+
+
+class OperatorProblem(Answer):
+    """Something that is wrong, or that somebody switched off.
+
+    `affected` is how much of `unit` it holds up, null if that is not known. `kind` is for programs.
+    """
+
+    kind: str
+    severity: Severity
+    sentence: str
+    subject: str = ""
+    since: datetime | None = None
+    affected: Counted | None = None
+    unit: str = ""
+    acts: list[OperatorAct] = Field(default_factory=list)
+
+
+class OperatorSwitch(Answer):
+    """Something that can be held: the retries of a scope, an executor, a queue.
+
+    `holds` is what it holds now, null if that cannot be said. `would_hold` is what it would hold if
+    it were moved now, or would go on to hold.
+    """
+
+    kind: SwitchKind
+    name: str
+    state: str
+    holds: Counted | None = None
+    would_hold: Counted = Field(default_factory=Counted)
+    unit: str = ""
+    acts: list[OperatorAct] = Field(default_factory=list)
+
+
+class Operations(Answer):
+    """The state of the whole deployment at the time `at`. `problems` are sorted, the worst
+    first.
+    """
+
+    at: datetime
+    waiting: Counted = Field(default_factory=Counted)
+    live: Counted = Field(default_factory=Counted)
+    retries: RetriesWaiting = Field(default_factory=RetriesWaiting)
+    problems: list[OperatorProblem] = Field(default_factory=list)
+    switches: list[OperatorSwitch] = Field(default_factory=list)
+
+
+class HourOfTrends(Answer):
+    """The counts of the hour that begins `at`."""
+
+    at: datetime
+    submitted: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0
+    causes: dict[str, int] = Field(default_factory=dict)
+
+
+class OperationsTrends(Answer):
+    """The last 24 hours, the oldest first, with the present one."""
+
+    at: datetime
+    hours: list[HourOfTrends] = Field(default_factory=list)
+
+
 class SimulatedAttempt(Answer):
     """One attempt and the decision about its end.
 
@@ -683,6 +1146,7 @@ class SimulatedAttempt(Answer):
     delay: float | None = None
     avoid_node: str | None = None
     resources: dict[str, Any] | None = None
+    placement: dict[str, Any] | None = None
     trace: list[dict[str, Any]] = Field(default_factory=list)
 
 

@@ -9,6 +9,7 @@ from reprise_client.models import (
     FailureCategory,
     NamedRetryPolicy,
     PolicyRevision,
+    PriorityClass,
     Queue,
     RetryDefaults,
     RetrySettings,
@@ -124,6 +125,32 @@ class PolicyCalls(Calls):
     def failure_category_delete(self, name: str, *, if_match: str = "") -> None:
         self._transport.request("DELETE", _category(name), idempotent=True, if_match=if_match)
 
+    # Priority classes
+
+    def priority_classes(self) -> Iterator[PriorityClass]:
+        """Yield all priority classes, lowest value first."""
+        return self._pages(PriorityClass, "/priority-classes/", {})
+
+    def priority_class(self, name: str) -> PriorityClass:
+        return self._get(PriorityClass, _priority_class(name))
+
+    def priority_class_create(self, name: str, value: int, /, **fields: Any) -> PriorityClass:
+        """Create a class. Raises a 409 if its name or its value is taken."""
+        body = {"name": name, "value": value, **fields}
+        return self._send(PriorityClass, "POST", "/priority-classes/", body)
+
+    def priority_class_apply(
+        self, name: str, value: int, /, *, if_match: str = "", **fields: Any
+    ) -> PriorityClass:
+        """Create or replace a class. Its value never changes."""
+        path, body = _priority_class(name), {"value": value, **fields}
+        return self._send(PriorityClass, "PUT", path, body, idempotent=True, if_match=if_match)
+
+    def priority_class_delete(self, name: str, *, if_match: str = "") -> None:
+        """Delete a class. Raises a 409 while sessions of it wait or run."""
+        path = _priority_class(name)
+        self._transport.request("DELETE", path, idempotent=True, if_match=if_match)
+
     # Queues
 
     def queues(self, *, project: str | None = None) -> Iterator[Queue]:
@@ -234,3 +261,7 @@ def _layer(root: str, domain: str | None, project: str | None) -> str:
     if project is not None:
         return f"/{root}/projects/{quote(project, safe='/')}/"
     return f"/{root}/domains/{part(domain)}/" if domain is not None else f"/{root}/cluster/"
+
+
+def _priority_class(name: str) -> str:
+    return f"/priority-classes/{part(name)}/"

@@ -11,23 +11,35 @@ from pydantic import BaseModel, Field
 class RetryPolicyFields(BaseModel):
     """What a retry policy may say; the server checks the values."""
 
-    max_retries: int = Field(0, description="How often a chain is retried after failures.")
+    max_retries: int = Field(0, description="Maximum number of retries after failures.")
     max_preemption_retries: int | None = Field(
-        None, description="How often a chain is retried after causes of the platform."
+        None, description="Maximum number of retries after causes of the platform."
+    )
+    retry_window: float | None = Field(
+        None,
+        description="Time in which these two limits count; older retries no longer use them up, in seconds.",
+    )
+    reset_on_progress: bool = Field(
+        False,
+        description="Whether these two limits count anew after an attempt that made progress.",
+    )
+    stop_after_same: int | None = Field(
+        None, description="Number of equal failures in a row that end the chain."
     )
     retry_delay: float = Field(60.0, description="Delay before a retry, in seconds.")
     backoff: Literal["fixed", "exponential"] = Field(
-        "fixed", description="Whether the delay grows from retry to retry."
+        "fixed", description="How the delay changes from retry to retry."
     )
     backoff_multiplier: float = Field(
-        2.0, description="What an exponential delay is multiplied by from retry to retry."
+        2.0, description="Factor by which an exponential delay grows with each retry."
     )
     max_retry_delay: float | None = Field(3600.0, description="Longest delay, in seconds.")
     jitter: Literal["none", "deterministic", "random"] = Field(
-        "deterministic", description="How delays are spread, so that not all retries come at once."
+        "deterministic",
+        description="How delays are spread, so that retries do not start at the same time.",
     )
     jitter_ratio: float = Field(
-        0.25, description="The part of the delay, from 0 to 1, that jitter adds at most."
+        0.25, description="The most that jitter adds, as a part of the delay from 0 to 1."
     )
     eligible_causes: tuple[str, ...] = Field(
         (
@@ -43,27 +55,35 @@ class RetryPolicyFields(BaseModel):
             "start_failure",
             "unknown",
         ),
-        description="Causes after which a chain is retried; others are final.",
+        description="Causes after which a chain is retried; after others it is not.",
     )
     retry_on_exit_codes: tuple[int, ...] = Field(
         (), description="Exit codes after which a chain is retried."
     )
     no_retry_on_exit_codes: tuple[int, ...] = Field(
         (),
-        description="Exit codes after which a chain is never retried, whatever retry_on_exit_codes says.",
+        description="Exit codes after which a chain is never retried, even if retry_on_exit_codes has them.",
     )
     max_chain_duration: float | None = Field(
-        None,
-        description="No retry comes due later than this after the first submission, in seconds.",
+        None, description="Longest time from the first submission until a retry is due, in seconds."
+    )
+    on_exhausted: Literal["end", "park"] = Field(
+        "end", description="Whether an exhausted chain ends, or is parked until somebody decides."
+    )
+    park_for: float = Field(
+        86400.0, description="Longest time that a chain stays parked; then it ends, in seconds."
     )
     emit_retry_events: bool = Field(
-        True, description="Whether streams, lists and webhooks tell of session.retry_* events."
+        True, description="Whether streams, lists and webhooks show session.retry_* events."
     )
 
 
 OPTIONS: dict[str, tuple[str, str | None]] = {
     "max_retries": ("retries", None),
     "max_preemption_retries": ("preemption-retries", None),
+    "retry_window": ("retry-window", "SECONDS"),
+    "reset_on_progress": ("reset-on-progress", None),
+    "stop_after_same": ("stop-after-same", None),
     "retry_delay": ("retry-delay", "SECONDS"),
     "backoff": ("backoff", "fixed|exponential"),
     "backoff_multiplier": ("backoff-multiplier", None),
@@ -74,6 +94,8 @@ OPTIONS: dict[str, tuple[str, str | None]] = {
     "retry_on_exit_codes": ("retry-on-exit-code", "CODE"),
     "no_retry_on_exit_codes": ("no-retry-on-exit-code", "CODE"),
     "max_chain_duration": ("max-chain-duration", "SECONDS"),
+    "on_exhausted": ("on-exhausted", "end|park"),
+    "park_for": ("park-for", "SECONDS"),
     "emit_retry_events": ("emit-retry-events", None),
 }
 """By field: the option without its dashes, and what stands for its value in a help text."""

@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import httpx
 
@@ -15,6 +15,16 @@ API = "/api/v2"
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 MAX_TRIES = 4
 MAX_BACKOFF_SECONDS = 5.0
+
+
+class How(TypedDict, total=False):
+    """The optional parts of a call, as `Transport.exchange` takes them."""
+
+    json: Any
+    params: Mapping[str, Any] | None
+    timeout: float | None
+    idempotent: bool
+    if_match: str
 
 
 class Transport:
@@ -55,28 +65,9 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: Any = None,
-        params: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        idempotent: bool = False,
-        if_match: str = "",
-    ) -> Any:
+    def request(self, method: str, path: str, **how: Unpack[How]) -> Any:
         """Return the JSON of the answer to `METHOD /api/v2{path}`; None for an empty answer."""
-        response = self.exchange(
-            method,
-            path,
-            json=json,
-            params=params,
-            timeout=timeout,
-            idempotent=idempotent,
-            if_match=if_match,
-        )
-        return decoded(response)
+        return decoded(self.exchange(method, path, **how))
 
     def exchange(
         self,
@@ -88,8 +79,11 @@ class Transport:
         timeout: float | None = None,
         idempotent: bool = False,
         if_match: str = "",
+        accept: str = "",
     ) -> httpx.Response:
         """Return the answer to `METHOD /api/v2{path}`, also if it is an error.
+
+        `accept` is the media type that is wanted instead of JSON.
 
         `if_match` is the version to change. Such a call is not repeated, because it may have
         succeeded already.
@@ -98,6 +92,8 @@ class Transport:
         headers = {"X-Request-ID": self._request_id()}
         if if_match:
             headers["If-Match"] = if_match
+        if accept:
+            headers["Accept"] = accept
         tries = self._tries if idempotent or method == "GET" else 1
         limit = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         for attempt in range(1, tries + 1):

@@ -43,7 +43,9 @@ class Spec(TypedDict):
 
 
 class Lease(TypedDict):
-    """A lease. `avoid_node` is a node that the session should avoid, "" for none."""
+    """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
+    on which it must run, one a rank; empty or absent if the executor chooses, which then also
+    leaves out `avoid_nodes`."""
 
     session_id: str
     fencing_token: int
@@ -53,6 +55,8 @@ class Lease(TypedDict):
     environ: dict[str, str]
     secret_environ: NotRequired[dict[str, str]]
     avoid_node: NotRequired[str]
+    avoid_nodes: NotRequired[list[str]]
+    nodes: NotRequired[list[str]]
     spec: Spec
 
 
@@ -86,6 +90,7 @@ class Node(TypedDict):
     free: dict[str, str]
     labels: dict[str, str]
     taints: list[Any]
+    max_pods: NotRequired[int]
 
 
 class ContainerFacts(TypedDict):
@@ -121,11 +126,35 @@ class Termination(TypedDict):
     rank: NotRequired[int]
 
 
+class RunProgress(TypedDict):
+    """The progress of a run: its last line, its best step, its steps a second.
+
+    `of` is None if the run did not say of how many steps, `rate` until two lines came. `checkpoint`
+    and `checkpoint_step` are of the last line that had a checkpoint.
+    """
+
+    step: float
+    of: float | None
+    note: str
+    best: float
+    rate: float | None
+    checkpoint: NotRequired[str]
+    checkpoint_step: NotRequired[float]
+
+
+class ProgressNews(RunProgress):
+    """The progress of the run with this lease."""
+
+    session_id: str
+    fencing_token: int
+
+
 class Report(TypedDict):
     """A report on a run.
 
     `at` is seconds since the epoch on the executor's clock. `seq` counts from 1 in a lease, or
-    grows from a higher number. `pod` is the cluster's present view of the run.
+    grows from a higher number. `pod` is the cluster's present view of the run,
+    `log_tail` the end of the output of what failed first, `progress` what an ended run told.
     """
 
     session_id: str
@@ -138,6 +167,8 @@ class Report(TypedDict):
     exit_code: int | None
     termination: Termination | None
     pod: NotRequired[Mapping[str, Any]]
+    log_tail: NotRequired[str]
+    progress: NotRequired[RunProgress]
 
 
 class Outcome(TypedDict):
@@ -155,6 +186,7 @@ class Return(TypedDict):
     fencing_token: int
     reason: str
     own_trouble: NotRequired[bool]
+    refused_node: NotRequired[str]
 
 
 class Chunk(NamedTuple):
@@ -225,6 +257,7 @@ class Wire:
         state_id: str = "",
         trouble: str = "",
         project_troubles: Mapping[str, str] | None = None,
+        progress: Sequence[ProgressNews] = (),
     ) -> LeaseAnswer:
         """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
 
@@ -232,9 +265,9 @@ class Wire:
         that the server can detect one that arrives late. `state_id` names the agent's state
         directory: an agent without the earlier agent's state cannot speak for its runs. `trouble`
         says why the executor can start nothing at present, `project_troubles` the same for some
-        projects.
+        projects. `progress` is what runs told since the last call.
         """
-        body = {
+        body: dict[str, Any] = {
             "driver": driver,
             "nodes": nodes,
             "limits": {"max_sessions": max_sessions},
@@ -246,6 +279,8 @@ class Wire:
             "trouble": trouble,
             "project_troubles": dict(project_troubles or {}),
         }
+        if progress:
+            body["progress"] = progress
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 
@@ -259,8 +294,13 @@ class Wire:
         answer = self._call("return", incarnation, {"returns": returns}, _Outcomes)
         return cast("_Outcomes", answer)["outcomes"]
 
-    def log(self, incarnation: int, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
-        """Return where the log of each chunk's session continues, in the same order."""
+    def log(
+        self, incarnation: int, chunks: Sequence[Chunk], progress: Sequence[ProgressNews] = ()
+    ) -> list[ChunkOutcome]:
+        """Return where the log of each chunk's session continues, in the same order.
+
+        `progress` is what runs told since the last call.
+        """
         encoded = [
             {
                 **chunk.key._asdict(),
@@ -270,7 +310,10 @@ class Wire:
             }
             for chunk in chunks
         ]
-        answer = self._call("logs", incarnation, {"chunks": encoded}, _ChunkOutcomes)
+        body: dict[str, Any] = {"chunks": encoded}
+        if progress:
+            body["progress"] = progress
+        answer = self._call("logs", incarnation, body, _ChunkOutcomes)
         return cast("_ChunkOutcomes", answer)["chunks"]
 
     def _call(

@@ -1,6 +1,6 @@
 """The interface between the agent and the drivers that run sessions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,8 +15,10 @@ UNSTARTED = "UNSTARTED"
 """The status of an observation that nothing of the run exists nor will.
 
 The reason is neither the session's nor the cluster's fault, so the lease may go to another
-executor.
+executor. With a node it is the reason why that node, which was planned, refused the run.
 """
+PLACEMENT_SECONDS = 15.0
+"""How long a planned node may have no room before it counts as refused."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class Order:
 
     `environ` wins over the spec's. `secrets` are variables that only the run may hold. `avoid_node`
     is a node, "" for none. The driver avoids it as long as another existing node could ever run the
-    session.
+    session. `nodes` are those on which it must run, one a rank; empty if the driver chooses. If one
+    of them cannot take it after all, the run ends as `UNSTARTED`, with the name of that node. A
+    driver that chooses takes none of `avoid_nodes`.
     """
 
     key: LeaseKey
@@ -34,6 +38,8 @@ class Order:
     files: RunFiles
     avoid_node: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nodes: Sequence[str] = ()
+    avoid_nodes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class Observation:
     """A status of a run on the wire, with its raw facts.
 
     An end (`TERMINATED`, `ERROR`) comes once for each order, has a `termination`, and means that
-    nothing of the run is left. `stopped` says that the run had been told to stop before.
+    nothing of the run is left. `stopped` says that the run had been told to stop before. `output`
+    is new output of a run that writes to no file.
     """
 
     key: LeaseKey
@@ -51,6 +58,7 @@ class Observation:
     termination: Termination | None = None
     stopped: bool = False
     pod: Mapping[str, Any] | None = None
+    output: bytes = b""
 
 
 def facts(

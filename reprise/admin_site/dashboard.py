@@ -6,6 +6,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
+from reprise.monitoring.hours import hours
+from reprise.operations.charts import charts
 from scheduler.selectors import executors_all
 from scheduler.services.silence import silent_before
 from sessions_app.core.states import Phase
@@ -34,6 +36,7 @@ def dashboard(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         "executors": executors_all().count(),
         "failures": failures,
         "most": max(failures.values(), default=0),
+        "charts": charts(hours(now)),
         "switches": list(moved.select_related("domain", "project__domain")[:SHOWN]),
     }
 
@@ -46,6 +49,8 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Decisions", "alt_route", "sessions_app_retrydecision"),
             ("Executors", "memory", "scheduler_executor"),
             ("Leases", "assignment", "scheduler_lease"),
+            ("Nodes", "dns", "scheduler_node"),
+            ("Preemptions", "swap_horiz", "scheduler_preemption"),
         ),
     ),
     (
@@ -53,8 +58,10 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("Retry policies", "rule", "sessions_app_retrypolicy"),
             ("Failure categories", "category", "sessions_app_failurecategory"),
+            ("Priority classes", "low_priority", "sessions_app_priorityclass"),
             ("Retry defaults", "tune", "sessions_app_retrydefaults"),
             ("Switches", "toggle_on", "sessions_app_retrysettings"),
+            ("Breakers", "power_off", "sessions_app_breaker"),
         ),
     ),
     (
@@ -63,6 +70,7 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Domains", "domain", "sessions_app_domain"),
             ("Projects", "folder", "sessions_app_project"),
             ("Queues", "stacks", "sessions_app_queue"),
+            ("Schedules", "event_repeat", "sessions_app_schedule"),
             ("Members", "group", "sessions_app_membership"),
             ("Users", "person", "auth_user"),
             ("Groups", "groups", "auth_group"),
@@ -89,8 +97,11 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 
 def navigation(_: HttpRequest) -> list[dict[str, Any]]:
     """Return the sidebar."""
-    first = {"title": "Overview", "icon": "dashboard", "link": reverse("admin:index")}
-    groups: list[dict[str, Any]] = [{"items": [first]}]
+    first = [
+        {"title": "Overview", "icon": "dashboard", "link": reverse("admin:index")},
+        {"title": "What is wrong now", "icon": "emergency_home", "link": reverse("operations")},
+    ]
+    groups: list[dict[str, Any]] = [{"items": first}]
     for title, pages in _PAGES:
         items = [
             {"title": name, "icon": icon, "link": reverse(f"admin:{page}_changelist")}

@@ -140,7 +140,7 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
         ids = list(queryset.values_list("pk", flat=True))
         names = tasks_switch(ids, enabled=enabled, by=operator(request))
         done = "Enabled" if enabled else "Disabled"
-        self.message_user(request, f"{done}: {', '.join(names) or 'none, all of them were'}")
+        self.message_user(request, f"{done}: {', '.join(names) or 'none; nothing had to change'}")
 
     @admin.action(description="Run now", permissions=["change"])
     def run_now(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -200,7 +200,7 @@ class ParkedTaskAdmin(ReadOnlyAdmin):
                 broker.ensure_connection(max_retries=1, timeout=5)
                 sent = parked_send(ids, broker=broker, by=request.user.get_username())
         except Exception as error:  # noqa: BLE001  # any failure of any broker
-            self.message_user(request, f"Not sent, try again: {error}", messages.ERROR)
+            self.message_user(request, f"Not sent: {error}. Try again.", messages.ERROR)
             return
         self.message_user(request, f"Sent again: {sent}")
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from scheduler.services import expire, verify
 from scheduler.services.drain import drains_go_on
 from scheduler.services.silence import log_silence
+from scheduler.services.waits import waits_expire
 from sessions_app.locks import AdvisoryLock
-from sessions_app.services.chains import dispatch
+from sessions_app.services.chains import dependants, dispatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,9 @@ class Sweep:
 
 
 def _retries() -> tuple[int, bool]:
-    """Resume one batch of held retries and dispatch one of those that are due."""
-    resumed = dispatch.held_resume()
-    more = resumed == dispatch.BATCH
+    """Resume one batch of held retries, release dependants, and dispatch retries that are due."""
+    resumed = dispatch.held_resume() + dependants.dependants_sweep()
+    more = resumed >= dispatch.BATCH
     left = dispatch.next_due()
     if left is None or left > 0:
         return resumed, more
@@ -34,13 +35,14 @@ def _retries() -> tuple[int, bool]:
 
 
 def _leases() -> tuple[int, bool]:
-    """Expire one batch of each kind, and continue drains."""
+    """Expire one batch of each kind of lease and of waits, and continue drains."""
     log_silence()
     expired = expire.leases_expire()
-    more = max(expired) == expire.BATCH
+    waits = waits_expire()
+    more = max(expired) == expire.BATCH or waits.more
     if not more:
         drains_go_on()
-    return sum(expired), more
+    return sum(expired) + waits.ended, more
 
 
 def _starts() -> tuple[int, bool]:

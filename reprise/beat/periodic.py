@@ -25,7 +25,12 @@ SWEEPS = {
     "collect parked tasks": ("reprise.tasks.collect_parked", 60, "maintenance"),
     "count usage of quotas": ("sessions_app.tasks.rebuild_usage", 86_400, "maintenance"),
     "archive and delete what is old": ("reprise.tasks.prune_ended", 60, "maintenance"),
+    "fire schedules": ("sessions_app.tasks.fire_schedules", 15, "retry"),
     "deliver webhooks": ("sessions_app.tasks.sweep_webhooks", 15, "webhooks"),
+    "count failures": ("sessions_app.tasks.count_failures", 5, "maintenance"),
+    "make room by preemption": ("scheduler.tasks.make_room", 10, "maintenance"),
+    "watch nodes": ("scheduler.tasks.watch_nodes", 5, "maintenance"),
+    "advise about retries": ("sessions_app.tasks.advise_retries", 3_600, "maintenance"),
     "metrics snapshot": ("reprise.tasks.count_events", 60, "maintenance"),
 }
 """Periodic tasks: name -> task, seconds between runs, queue."""
@@ -91,7 +96,7 @@ class RunLog:
                 cursor.execute(_RECORD, values)
         except DatabaseError as failure:
             # A failure to record does not change the result of the run.
-            logger.warning("the run of %r is not recorded: %s", name, failure)
+            logger.warning("cannot record the run of %r: %s", name, failure)
 
 
 run_log = RunLog()
@@ -106,7 +111,7 @@ def sweep_taken(task: str) -> None:
             cursor.execute(_TAKEN, [task])
     except DatabaseError as failure:
         # Beat then runs the task, too, which is harmless.
-        logger.warning("the start of %r is not recorded: %s", task, failure)
+        logger.warning("cannot record the start of %r: %s", task, failure)
 
 
 def _storable(text: str) -> str:

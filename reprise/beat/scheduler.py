@@ -137,7 +137,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
             return WAIT_SECONDS
         try:
             if not held:
-                logger.info("beat: has the lock")
+                logger.info("beat: got the lock")
                 self._begin()
             entries: dict[str, Any] = self._schedule or {}
             self._standby.schedule({each.task: each.name for each in entries.values()})
@@ -192,7 +192,7 @@ class LockedScheduler(DatabaseScheduler):  # type: ignore[misc]  # as above
                 waiting.discard(name)
         except (DatabaseError, InterfaceError) as error:
             self._dirty |= waiting
-            logger.warning("beat: could not write down what ran when: %s", _in_a_line(error))
+            logger.warning("beat: cannot store the last run times: %s", _in_a_line(error))
             close_old_connections()
 
     def _send(self, entry: Any) -> None:

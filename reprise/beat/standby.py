@@ -161,7 +161,7 @@ class Standby:
         if began and reason:
             logger.warning("beat %s: %s", DOING, reason)
         elif began:
-            logger.warning("beat: workers run the sweeps of deadlines again")
+            logger.warning("beat: the workers run the sweeps of deadlines again")
 
     def _sweep(self) -> None:
         """Run a batch of each sweep in turn, until none has more work."""

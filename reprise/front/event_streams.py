@@ -185,7 +185,7 @@ async def stream_events(scope: Message, receive: Receive, send: Send, serving: S
         with HELD.labels("events").track_inprogress():
             await _Stream(scope, feed, reader, serving).run()
     except DatabaseError as error:
-        logger.info("a stream of events ends, its reader will come again: %s", error)
+        logger.info("an event stream ended; its reader will connect again: %s", error)
     await reader.end()
 
 

@@ -27,7 +27,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 InThread = Callable[..., Awaitable[Any]]
 
-LOGS = re.compile(r"/api/v2/sessions/([0-9a-f-]{36})/logs/")
+LOGS = re.compile(r"(?:/api/v2)?/sessions/([0-9a-f-]{36})/(?:logs|log/download)/")
+"""The log over REST, and as a file from its page."""
 PAUSE = 0.5
 """Seconds between checks for more output."""
 
@@ -91,8 +92,9 @@ class Permission:
         self.check_at = self._next()
         answer = _Status()
         await self._wsgi(self._scope, _nothing, answer.send)
-        # An answer other than these, such as during an outage, is no refusal.
-        self._refused = answer.status in {401, 403, 404}
+        # An answer other than these, such as during an outage, is no refusal. A page sends whoever
+        # is signed out to the login.
+        self._refused = answer.status in {302, 401, 403, 404}
         return not self._refused
 
 
@@ -156,7 +158,7 @@ async def _go_on(
             data, ended = await in_thread(log_more, session_id, offset)
         except (OperationalError, InterfaceError) as error:
             # To end the answer here would look like the end of the log.
-            logger.info("a log waits for the database: %s", error)
+            logger.info("a log stream waits for the database: %s", error)
             await reader.pause()
             continue
         offset += len(data)

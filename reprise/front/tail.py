@@ -136,6 +136,8 @@ class Tail:
         self.closing = True
         if self._task is not None:
             self._task.cancel()
+            # A cancelled task keeps its frames, and so a connection that was being made.
+            self._task = None
         for subscription in self._all():
             subscription.lapse()
 
@@ -158,7 +160,7 @@ class Tail:
                     await connection.execute("SET TIME ZONE 'UTC'")
                     await self._follow(connection)
             except (psycopg.Error, OSError) as error:
-                logger.info("the connection that reads the log is lost: %s", error)
+                logger.info("lost the connection that reads the event log: %s", error)
                 self._begin_anew()
                 await asyncio.sleep(RECONNECT_SECONDS)
 

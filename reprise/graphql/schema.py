@@ -21,19 +21,26 @@ from graphql import (
 )
 from graphql.validation import MaxIntrospectionDepthRule
 
+from reprise.graphql.operations import OperationsQueries
 from scheduler.api.graphql import ExecutorQueries
 from scheduler.api.graphql_mutations import ExecutorMutations
 from sessions_app.api.graphql.audit import AuditQueries
+from sessions_app.api.graphql.breakers import BreakerQueries
+from sessions_app.api.graphql.budgets import BudgetQueries
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import read_in_any_case
 from sessions_app.api.graphql.errors import error_json
+from sessions_app.api.graphql.failures import FailureQueries
 from sessions_app.api.graphql.job_sets import JobSetQueries
 from sessions_app.api.graphql.limits import MAX_COMMENTS, MAX_TOKENS, check_limits
 from sessions_app.api.graphql.mutations import Mutations
 from sessions_app.api.graphql.nodes import NodeQueries
 from sessions_app.api.graphql.policies import PolicyQueries
+from sessions_app.api.graphql.priority_classes import PriorityClassQueries
 from sessions_app.api.graphql.queue_queries import QueueQueries
+from sessions_app.api.graphql.reports import ReportQueries
 from sessions_app.api.graphql.retry_config import RetryConfigQueries
+from sessions_app.api.graphql.schedules import ScheduleQueries
 from sessions_app.api.graphql.session_queries import SessionQueries
 from sessions_app.api.graphql.simulate import SimulateQueries
 from sessions_app.api.graphql.tenant_queries import TenantQueries
@@ -46,12 +53,19 @@ from sessions_app.models import ApiToken
 class Query(
     SessionQueries,
     JobSetQueries,
+    FailureQueries,
+    BreakerQueries,
+    BudgetQueries,
+    ReportQueries,
     PolicyQueries,
+    PriorityClassQueries,
     RetryConfigQueries,
     SimulateQueries,
     QueueQueries,
     ExecutorQueries,
+    OperationsQueries,
     TenantQueries,
+    ScheduleQueries,
     WebhookQueries,
     AuditQueries,
     NodeQueries,

@@ -76,7 +76,7 @@ def _is(content_type: str, media_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == media_type
 
 
-class GraphQLDoor(RestView):
+class GraphQLView(RestView):
     """The view of `/graphql/`. Each field checks permission where it is executed."""
 
     actions: ClassVar = {"GET": Action.WHOAMI, "POST": Action.WHOAMI}

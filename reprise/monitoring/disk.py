@@ -117,7 +117,7 @@ class DiskWatch:
             if held:  # perhaps only the connection has ended, as in a restart
                 return self._try(name)
             if self._refused is not None:
-                logger.info("whether the database can write is not known: %s", error)
+                logger.info("cannot find out whether the database can write: %s", error)
             return None
 
     def _drop(self) -> None:

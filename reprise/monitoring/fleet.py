@@ -10,7 +10,11 @@ from sessions_app.db.joined_rows import read_rows
 _EXECUTORS = """
     SELECT e.name, extract(epoch FROM clock_timestamp() - e.last_seen_at)::float8, e.cordoned,
         e.trouble <> '',
-        (SELECT count(*) FROM scheduler_lease l WHERE l.executor_id = e.id)
+        (SELECT count(*) FROM scheduler_lease l WHERE l.executor_id = e.id),
+        (SELECT count(*) FROM scheduler_node n WHERE n.executor_id = e.id
+            AND n.suspected_until IS NOT NULL AND e.avoid_suspects <> 'off'),
+        (SELECT count(*) FROM scheduler_node n WHERE n.executor_id = e.id
+            AND n.quarantined_at IS NOT NULL)
     FROM scheduler_executor e ORDER BY e.name
 """
 # Connections of all processes and replicas; those of other users show no state.
@@ -34,13 +38,21 @@ def _executors() -> Iterator[Metric]:
     leases = _of_executors("leases", "Leases that it holds")
     cordoned = _of_executors("cordoned", "Whether it gets no new leases")
     troubled = _of_executors("in_trouble", "Whether it can start nothing at present")
-    for name, seconds, is_cordoned, in_trouble, held in read_rows(_EXECUTORS, []):
+    suspect = _of_nodes("suspect", "Nodes that fail more than the same work does elsewhere")
+    closed = _of_nodes("quarantined", "Nodes that an operator put into quarantine")
+    for name, seconds, is_cordoned, in_trouble, held, *nodes in read_rows(_EXECUTORS, []):
         if seconds is not None:
             age.add_metric([name], seconds)
         leases.add_metric([name], held)
         cordoned.add_metric([name], float(is_cordoned))
         troubled.add_metric([name], float(in_trouble))
-    yield from (age, leases, cordoned, troubled)
+        for gauge, count in zip((suspect, closed), nodes, strict=True):
+            gauge.add_metric([name], count)
+    yield from (age, leases, cordoned, troubled, suspect, closed)
+
+
+def _of_nodes(state: str, documentation: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"reprise_nodes_{state}", documentation, labels=["executor"])
 
 
 def _of_executors(what: str, documentation: str) -> GaugeMetricFamily:

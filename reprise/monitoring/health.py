@@ -149,6 +149,18 @@ def parts() -> Parts:
     return {name: found[name] for name in ("database", "disk", "broker", "worker", "beat")}
 
 
+def broker_now() -> Part:
+    """Return the state of the broker alone, as recent as in `parts`."""
+    asked = time.monotonic()
+    _probes[1].start(asked)
+    return _probes[1].answer(asked)["broker"]
+
+
+def disk_now() -> Part:
+    """Return what the last try to write found, without waiting for one."""
+    return _disk_part(disk.watch.refused(time.monotonic()))
+
+
 def _disk_part(refused: str | None) -> Part:
     if refused is None:
         return Part("unknown", detail="the database does not say whether it can write")

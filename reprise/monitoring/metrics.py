@@ -22,9 +22,11 @@ from reprise.locks import claim_cursor
 from reprise.models import EventCursor, ParkedState, ParkedTask, PeriodicRun
 from reprise.monitoring import health
 from reprise.monitoring.fleet import fleet
+from reprise.monitoring.hours import ADDED, hours_forget
 from reprise.shared_metrics import counted
 from reprise.worker.metrics_port import passes
 from sessions_app.api.http.authentication import actor_of
+from sessions_app.locks import database_now
 from sessions_app.services.access.tokens import token_find
 
 SLICE = 20_000
@@ -54,8 +56,9 @@ _SERIES = """
     FROM seen WHERE type = 'session.archived' HAVING count(*) > 0
 """
 _COUNT = f"""
-    WITH seen AS (SELECT type, data FROM sessions_app_sessionevent WHERE id > %s AND id <= %s),
-    series AS ({_SERIES})
+    WITH seen AS (SELECT type, time, attempt, data FROM sessions_app_sessionevent
+        WHERE id > %s AND id <= %s),
+    hours AS ({ADDED}), series AS ({_SERIES})
     INSERT INTO reprise_eventcount (metric, labels, value)
     SELECT metric, labels, value FROM series
     ON CONFLICT (metric, labels)
@@ -98,14 +101,23 @@ _GAUGES = """
         (SELECT count(*) FROM sessions_app_session WHERE phase = 'waiting'),
         (SELECT count(*) FROM sessions_app_session WHERE phase = 'live'),
         (SELECT count(*) FROM sessions_app_retrydecision WHERE state = 'scheduled'),
-        (SELECT count(*) FROM sessions_app_session WHERE retry_state = 'held'),
+        (SELECT count(*) FROM sessions_app_session WHERE resting = 'held'),
         (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(due_at)))::float8
             FROM sessions_app_retrydecision WHERE state = 'scheduled'),
         (SELECT extract(epoch FROM clock_timestamp() - min(finished_at))::float8
             FROM sessions_app_session
-            WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled'))
+            WHERE resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')),
+        (SELECT count(*) FROM sessions_app_breaker WHERE state = 'open'),
+        (SELECT count(*) FROM sessions_app_retrybudgetstate WHERE spent_since IS NOT NULL)
 """
 # Counts stop at a number that counts as a backlog anyway.
+_SCHEDULES = """
+    SELECT count(*) FILTER (WHERE paused_at IS NULL AND due_at IS NOT NULL),
+        count(*) FILTER (WHERE paused_at IS NOT NULL),
+        (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(due_at)))::float8
+            FROM sessions_app_schedule WHERE paused_at IS NULL)
+    FROM sessions_app_schedule
+"""
 _WEBHOOKS = """
     SELECT
         (SELECT count(*) FROM sessions_app_webhookendpoint WHERE paused_at IS NULL),
@@ -185,6 +197,7 @@ def events_count() -> int:
         if cursor.fetchone() in {(True,), None}:
             EventCursor.objects.get_or_create(pk=1, defaults={"fence_at": Now()})
             cursor.execute(_FENCE)
+            hours_forget(database_now())
     return counted + found
 
 
@@ -212,7 +225,8 @@ class _Database(Collector):
         if not parts["database"].alive:
             return
         try:
-            yield from [*_counters(), *_gauges(), *_webhooks(), *_parked(), *_periodic(), *fleet()]
+            yield from [*_counters(), *_gauges(), *_schedules(), *_webhooks()]
+            yield from [*_parked(), *_periodic(), *fleet()]
         except DatabaseError:
             return  # it went away meanwhile; the state of the parts is reported anyway
 
@@ -252,7 +266,8 @@ def _counters() -> Iterator[Metric]:
 def _gauges() -> Iterator[Metric]:
     with connection.cursor() as cursor:
         cursor.execute(_GAUGES)
-        waiting, live, scheduled, held, overdue, oldest = cursor.fetchone()
+        (counts,) = cursor.fetchall()
+    waiting, live, scheduled, held, overdue, oldest, broken, spent = counts
     sessions = GaugeMetricFamily("reprise_sessions", "Unfinished sessions", labels=["phase"])
     sessions.add_metric(["waiting"], waiting)
     sessions.add_metric(["live"], live)
@@ -268,7 +283,25 @@ def _gauges() -> Iterator[Metric]:
         "How long ago the chain ended that is the next one to be archived",
     )
     age.add_metric([], oldest or 0.0)
-    yield from (sessions, retries, late, age)
+    breakers = GaugeMetricFamily("reprise_breakers_open", "Open breakers")
+    breakers.add_metric([], broken)
+    budgets = GaugeMetricFamily("reprise_retry_budget_spent", "Shared retry budgets that are spent")
+    budgets.add_metric([], spent)
+    yield from (sessions, retries, late, age, breakers, budgets)
+
+
+def _schedules() -> Iterator[Metric]:
+    with connection.cursor() as cursor:
+        cursor.execute(_SCHEDULES)
+        active, paused, overdue = cursor.fetchone()
+    schedules = GaugeMetricFamily("reprise_schedules", "Schedules", labels=["state"])
+    schedules.add_metric(["active"], active)
+    schedules.add_metric(["paused"], paused)
+    late = GaugeMetricFamily(
+        "reprise_schedule_overdue_seconds", "How late the most overdue schedule is"
+    )
+    late.add_metric([], overdue or 0.0)
+    yield from (schedules, late)
 
 
 def _webhooks() -> Iterator[Metric]:

@@ -85,6 +85,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         wanted = limits()
         if getattr(connection, "limits", None) != wanted:
             try:
+                # It may come from a transaction that somebody closed: a statement would begin
+                # another one, in which Django could not set its mode.
+                connection.autocommit = True
                 connection.execute(_SET, [f"{ms}ms" for ms in wanted or (0, 0)])
             except psycopg.Error:
                 with suppress(psycopg.Error):

@@ -61,7 +61,7 @@ def _take_over(connection: "psycopg.Connection[Any]") -> None:
     if before is not None:
         logger.warning(
             "the database is on another server than before (%s -> %s): fencing tokens and event "
-            "ids go on beyond all that the other one can have given out",
+            "ids continue above all that the other server can have used",
             before,
             now,
         )

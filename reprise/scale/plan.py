@@ -16,6 +16,15 @@ ATTEMPTS_A_SESSION = 1.3
 """Expected attempts per session; the times of storms are fractions of the total running time."""
 BROKEN = 0.03
 """The share of sessions whose every attempt fails."""
+BROKEN_IMAGE, LACKING = 0.02, "ModuleNotFoundError: No module named 'model'"
+"""The share of sessions whose image lacks a module, and what they say when they fail."""
+TRAINERS = 0.05
+"""The share of sessions that save a checkpoint, fail, and go on from it."""
+BAD_NODE_FAILS = 0.8
+LEAST_NODES = 5
+"""Nodes that an executor must have for one of them to be bad."""
+STOPPED_AFTER, MOST_RETRIES = 3, 6
+"""Equal failures after which a rule stops a broken image, and the retries that it would allow."""
 POLICIES: dict[str, dict[str, Any]] = {
     "storm": {
         "backoff": {"initialDelay": "1s", "maxDelay": "10s"},
@@ -39,6 +48,13 @@ POLICIES: dict[str, dict[str, Any]] = {
                 "onCauses": ["image_pull_failure"],
                 "retryLimit": 10,
                 "backoff": {"initialDelay": "2s", "maxDelay": "20s"},
+            },
+            {
+                "name": "broken-image",
+                "action": "Retry",
+                "onExitCodes": {"operator": "In", "values": [78]},
+                "retryLimit": MOST_RETRIES,
+                "stopAfterSame": STOPPED_AFTER,
             },
             {
                 "name": "wrong-usage",
@@ -96,6 +112,11 @@ class Plan:
             *(self._queue_document(number) for number in range(self.queues)),
         ]
 
+    def executor_documents(self) -> list[dict[str, Any]]:
+        """Return the documents that let all sessions avoid suspect nodes."""
+        spec = {"projects": [f"{DOMAIN}/{name}" for name in PROJECTS], "avoid_suspects": "all"}
+        return [_document("Executor", {"name": name}, spec) for name in self.executor_names]
+
     def _queue_document(self, number: int) -> dict[str, Any]:
         project, name = self.queue(number)
         metadata = {"name": name, "domain": DOMAIN, "project": project.split("/")[1]}
@@ -120,10 +141,38 @@ class Plan:
                 "batch_timeout": 5 * self.run_seconds,
                 "termination_grace_period": 0,
             }
-            if random.random() < BROKEN:
-                own = {"exit_codes": 1, "seconds": self.run_seconds / 3}
-                body["environ"] = {"REPRISE_SIMULATE": json.dumps(own)}
+            image, own = self._own(random.random())
+            if own:
+                body |= {"image": image, "environ": {"REPRISE_SIMULATE": json.dumps(own)}}
             yield body
+
+    def _own(self, drawn: float) -> tuple[str, dict[str, Any]]:
+        """Return the image of a session and its own course; empty for the course of its executor.
+
+        `drawn` is a random number from 0 to 1.
+        """
+        brief = self.run_seconds / 3
+        if drawn < BROKEN:
+            return "any-image", {"exit_codes": 1, "seconds": brief}
+        if drawn < BROKEN + BROKEN_IMAGE:
+            return "broken:2", {"exit_codes": 78, "seconds": brief, "message": LACKING}
+        if drawn < BROKEN + BROKEN_IMAGE + TRAINERS:
+            saved, done = (
+                {"step": 80, "of": 100, "checkpoint": "saved/80"},
+                {"step": 100, "of": 100},
+            )
+            seconds = [self.run_seconds, self.run_seconds / 5]
+            return "trainer:1", {
+                "exit_codes": [75, 0],
+                "seconds": seconds,
+                "progress": [saved, done],
+            }
+        return "", {}
+
+    @property
+    def bad_node(self) -> str:
+        """Return the node of each executor that breaks most of what it runs; "" for none."""
+        return f"sim-{self.nodes // 2}" if self.nodes >= LEAST_NODES else ""
 
     def script(self, number: int) -> dict[str, Any]:
         """Return the script of an executor's runs: single failures all the time, and storms."""
@@ -151,6 +200,7 @@ class Plan:
             "node_down_seconds": 2 * self.run_seconds,
             "node": {"cpu": str(NODE_CPUS), "memory": f"{4 * NODE_CPUS}Gi"},
             "storms": storms,
+            "bad_nodes": {self.bad_node: BAD_NODE_FAILS} if self.bad_node else {},
         }
 
 

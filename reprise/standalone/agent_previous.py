@@ -33,7 +33,7 @@ class PreviousAgent:
         if self._first_seen is None:
             self._first_seen = now
         elif now > self._first_seen + LEAVE_SECONDS:
-            logger.warning("an agent of an earlier life is ended: process %s", holders)
+            logger.warning("ending an agent that an earlier start left behind: process %s", holders)
             for pid in holders:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)

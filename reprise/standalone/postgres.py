@@ -70,10 +70,11 @@ class EmbeddedPostgres:
 
     The caller ensures one supervisor for a data directory at a time. Call `start` from a thread
     that lives as long as the process: the kernel stops the server when the thread that started it
-    ends.
+    ends. `connections` replaces the maximum number of connections in `SETTINGS`.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *, connections: int | None = None) -> None:
+        self._connections = connections
         self._data_dir = data_dir.resolve()
         self._cluster = self._data_dir / "postgres"
         self._log = self._data_dir / "postgres.log"
@@ -179,6 +180,8 @@ class EmbeddedPostgres:
         # The setting is a list of directories: in quotes, a comma is part of a name.
         sockets = '"' + str(self._socket_dir).replace('"', '""') + '"'
         settings = {**SETTINGS, "port": str(PORT), "unix_socket_directories": sockets}
+        if self._connections is not None:
+            settings["max_connections"] = str(self._connections)
         command = [binaries.program("postgres"), "-D", str(self._cluster)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]

@@ -1,23 +1,20 @@
 """The account that runs PostgreSQL's programs: they refuse root, and must not outlive us."""
 
-import ctypes
 import os
 import pwd
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprise.standalone.death_signal import die_with
 from reprise.standalone.interrupts import uninterrupted
 from reprise.standalone.postgres_failure import PostgresError
 
 # Root outside, an ordinary user inside: no account to create, and files keep their owner.
 UNSHARE = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
 NOBODY = 65534
-_PR_SET_PDEATHSIG = 1
-# Loaded here, because loading a library between fork and exec can deadlock.
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Account:
                 cwd="/",
                 env=environment(),
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509  # one prctl, one getppid
+                preexec_fn=die_with(os.getpid(), signal.SIGINT),  # noqa: PLW1509  # see there
                 user=self.uid,
                 group=self.gid,
                 extra_groups=None if self.uid is None else [],
@@ -100,7 +97,7 @@ class Account:
         if not ours or directory.stat().st_uid != 0 or self.gid is None:
             who = "root without its privileges" if self.uid is None else f"user {self.uid}"
             raise PostgresError(
-                f"PostgreSQL runs as {who} and cannot walk through {directory}: "
+                f"PostgreSQL runs as {who} and cannot enter {directory}: "
                 "choose another data directory"
             )
         os.chown(directory, -1, self.gid)
@@ -136,12 +133,3 @@ def environment() -> dict[str, str]:
     """Return our environment without what would change PostgreSQL's settings or language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return kept | {"LC_ALL": "C"}
-
-
-def _die_with(parent: int) -> Callable[[], None]:
-    def arm() -> None:
-        # The parent may have died before the signal was armed.
-        if _PRCTL and (_PRCTL(_PR_SET_PDEATHSIG, signal.SIGINT) or os.getppid() != parent):
-            os._exit(1)
-
-    return arm

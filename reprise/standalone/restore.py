@@ -92,8 +92,8 @@ def _refuse_to_overwrite(data_dir: Path, *, force: bool) -> None:
         raise StandaloneError(f"{data_dir} belongs to user {owner}: run this as that user")
     if not force and any(_content(data_dir)):
         raise StandaloneError(
-            f"{data_dir} is not empty: choose another directory, or --force to move what is there "
-            "aside"
+            f"{data_dir} is not empty: choose another directory, or move its content aside with "
+            "--force"
         )
 
 

@@ -1,13 +1,12 @@
 """Standalone: every part of Reprise in one command, with nothing else installed.
 
-PostgreSQL and the executor are children of the main thread, which lives as long as the process:
-their parent-death signals follow the thread that started them. Web, worker and beat are threads.
+PostgreSQL, the executor and several web processes are children of the main thread, which lives as
+long as the process: their parent-death signals follow the thread that started them. Worker and beat
+are threads, and so is the only web server where one is enough.
 """
 
 import fcntl
-import logging
 import os
-import pwd
 import signal
 import threading
 import time
@@ -22,37 +21,43 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, Error, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from reprise.settings import database
+from reprise import garbage
+from reprise.monitoring import disk
 from reprise.standalone.agent import Agent
+from reprise.standalone.child import Child
+from reprise.standalone.configuration import (
+    LOOPBACK,
+    POOL_SIZE,
+    WEB_POOL_SIZE,
+    configure,
+    connections_wanted,
+    use_database,
+)
 from reprise.standalone.credentials import (
     BY,
     EXECUTOR,
     Credentials,
-    encryption_keys,
     ensure_credentials,
     ensure_executor,
     ensure_tenants,
     executor_token,
-    secret_key,
 )
 from reprise.standalone.errors import StandaloneError, TakenError
 from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
+from reprise.standalone.web_process import WebProcess
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.services.secrets.encrypt import secrets_check, secrets_encrypt
 
 TICK = 0.5
-POOL_SIZE = 24
 STOP_SECONDS = 12.0
 """Seconds for a stop; PostgreSQL gets what the other parts leave."""
 POSTGRES_STOP_SECONDS = 2.0
 """Minimum seconds for PostgreSQL to stop."""
 LAST_RESORT_SECONDS = 20
 """Seconds after the signal to stop until the kernel ends the process."""
-LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""The address under which a server that listens on all addresses is reached locally."""
 
 
 class Part(Protocol):
@@ -71,15 +76,26 @@ class Part(Protocol):
 class Standalone:
     """All parts of the server, started in the order in which they depend on each other."""
 
-    def __init__(self, data_dir: Path, *, host: str, port: int, slots: int, isolate: str):
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        host: str,
+        port: int,
+        slots: int,
+        isolate: str,
+        web_processes: int = 1,
+    ):
         self._data_dir = data_dir
         self._isolate = isolate
         self._host = host
         self._slots = slots
+        self._web_processes = web_processes
         self._lock = claim(data_dir)
         self._listener = listen(host, port)
         self._postgres: EmbeddedPostgres | None = None
         self._threads: list[Part] = []
+        self._webs: list[WebProcess] = []
         self._agents: list[Agent] = []
         self._stopping = False
 
@@ -102,23 +118,17 @@ class Standalone:
 
     def _start(self) -> Credentials:
         agent = self._local_agent()
-        if self._isolate == "off":
-            settings.REPRISE_RUNS_AS = own_user()
-        else:
+        if self._isolate != "off":
             self._open_way()
             agent.check()
-        settings.SECRET_KEY = secret_key(self._data_dir)
-        if settings.GIVEN.encryption_keys is None:
-            settings.ENCRYPTION_KEYS = encryption_keys(self._data_dir)
-        settings.REPRISE_DEFAULT_PROJECT = settings.REPRISE_DEFAULT_PROJECT or "default/default"
-        # A server on all addresses is reached under names that are not known here.
-        names = "*" if self._host in LOOPBACK else self._host
-        settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, names]
+        configure(self._data_dir, host=self._host, isolate=self._isolate)
         if settings.GIVEN.database_url is None:
             for name in [name for name in os.environ if name.startswith("PG")]:
                 del os.environ[name]  # libpq's variables belong to another server
-            self._postgres = EmbeddedPostgres(self._data_dir)
-            use_database(self._postgres.start())
+            wanted = connections_wanted(self._web_processes)
+            self._postgres = EmbeddedPostgres(self._data_dir, connections=wanted)
+            several = self._web_processes > 1
+            use_database(self._postgres.start(), WEB_POOL_SIZE if several else POOL_SIZE)
         credentials = self._fill_database()
         self._start_threads()
         self.add_agent(agent)
@@ -167,12 +177,30 @@ class Standalone:
     def _start_threads(self) -> None:
         # Celery reads the settings at import, so this comes after they are final.
         from reprise.standalone.workers import Beat, Worker, probe_broker  # noqa: PLC0415
-        from reprise.wsgi import application  # noqa: PLC0415  # has every view with it
 
         probe_broker()
-        for part in (Beat(), Worker(), Web(application, self._listener)):
+        parts: list[Part] = [Beat(), Worker()]
+        if self._web_processes == 1:
+            from reprise.wsgi import application  # noqa: PLC0415  # has every view with it
+
+            parts.append(Web(application, self._listener))
+        for part in parts:
             part.start()
             self._threads.append(part)
+        if self._web_processes > 1:
+            self._start_webs()
+
+    def _start_webs(self) -> None:
+        """Start the web processes, and wait until all of them accept connections."""
+        options = ["--host", self._host, "--isolate-runs", self._isolate]
+        for number in range(1, self._web_processes + 1):
+            self._webs.append(WebProcess(number, self._listener, self._data_dir, options))
+            self._webs[-1].start()
+        # What the web server does where it is a thread.
+        disk.watch.start("worker")
+        garbage.freeze()
+        for web in self._webs:
+            web.await_ready()
 
     def wait(self) -> None:
         """Look after the parts until a signal comes."""
@@ -181,21 +209,21 @@ class Standalone:
             time.sleep(TICK)
 
     def look_after(self) -> None:
-        """Restart PostgreSQL and the agents if they have died.
+        """Restart PostgreSQL, the web processes and the agents if they have died.
 
         Raises `StandaloneError` if a thread has ended, which only a bug or a broken machine can
         cause.
         """
         if self._postgres is not None:
             self._postgres.start()
-        for agent in self._agents:
-            agent.look_after()
+        for child in (*self._webs, *self._agents):
+            child.look_after()
         for part in self._threads:
             if not part.alive:
                 raise StandaloneError(f"the {part.name} has ended: see its output above")
 
     def stop(self) -> None:
-        """Stop the executors, then the threads, then PostgreSQL; leave no process behind.
+        """Stop the executors, then web, worker and beat, then PostgreSQL; leave no process behind.
 
         Each part is abandoned after a time: all of them survive a sudden death.
         """
@@ -203,11 +231,11 @@ class Standalone:
         self._stopping = True
         began = time.monotonic()
         _stop_together(self._agents)
-        _stop_together(self._threads)
+        _stop_together([*self._threads, *self._webs])
         if self._postgres is not None:
             left = began + STOP_SECONDS - time.monotonic()
             self._postgres.stop(max(left, POSTGRES_STOP_SECONDS))
-        self._agents, self._threads, self._postgres = [], [], None
+        self._agents, self._webs, self._threads, self._postgres = [], [], [], None
         connections.close_all()
         self._listener.close()
         self._lock.close()
@@ -223,7 +251,7 @@ class Standalone:
         interrupt()
 
 
-def _stop_together(parts: Sequence[Agent | Part]) -> None:
+def _stop_together(parts: Sequence[Child | Part]) -> None:
     stopping = [threading.Thread(target=part.stop, name="stop") for part in parts]
     for thread in stopping:
         thread.start()
@@ -254,24 +282,6 @@ def claim(data_dir: Path) -> IO[str]:
             "another one with --data-dir"
         ) from error
     return lock
-
-
-def own_user() -> str:
-    """Return the name of this process's user, or its number."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
-
-
-def use_database(url: str) -> None:
-    """Make Django use this database; before its first connection."""
-    # The pool logs each connection that our own PostgreSQL closes when it stops; callers report
-    # their errors themselves.
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
-    wanted = connections.settings[DEFAULT_DB_ALIAS]
-    wanted.update(database(url, POOL_SIZE))
-    connections[DEFAULT_DB_ALIAS].settings_dict = wanted
 
 
 def _probe() -> None:

@@ -12,17 +12,27 @@ from django.db.models import F
 from reprise.models import EventCount, EventCursor
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
+from sessions_app.services.failures.count import failures_forget, reports_forget
 from sessions_app.services.sessions import retention
+from sessions_app.services.sessions.prepared_actions import actions_forget
 from sessions_app.services.write.audit import dispatches_forget
 from sessions_app.webhooks.endpoints import deliveries_forget
 
 TASK_SECONDS = 40.0
 """Maximum seconds of a task; the next one continues."""
+HOURS_DAYS = 32
+"""Days for which failures are known by the hour: one more than a list of them may span."""
+REPORT_DAYS = 367
+"""Days for which reports are known: one more than a report may span."""
+HOURS = 2_000
+"""Maximum number of rows of hours or days that one transaction deletes."""
 FORGOTTEN = "events_deleted"
 DELIVERIES = 2_000
 """Maximum number of webhook deliveries that one transaction deletes."""
 DISPATCHES = 2_000
 """Maximum number of automatic dispatches that one transaction deletes from the audit log."""
+ACTIONS = 100
+"""Maximum number of prepared actions that one run deletes."""
 
 
 class Pruned(NamedTuple):
@@ -33,7 +43,8 @@ class Pruned(NamedTuple):
 
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
-    """Archive chains, and delete events, deliveries and automatic dispatches that are old.
+    """Archive chains, and delete events, deliveries, automatic dispatches, figures of failures and
+    reports, and prepared actions that are old.
 
     Stops after `seconds`.
     """
@@ -52,7 +63,19 @@ def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     dispatches_before = _before(now, "automatic_audit_retention")
     if dispatches_before is not None:
         _repeat(lambda: dispatches_forget(dispatches_before, DISPATCHES), until)
+    # Titles may quote logs, and go when these do.
+    hours_before = now - timedelta(days=HOURS_DAYS)
+    _repeat(lambda: failures_forget(hours_before, archive_before, HOURS), until)
+    days_before = (now - timedelta(days=REPORT_DAYS)).date()
+    _repeat(lambda: reports_forget(days_before, HOURS), until)
+    actions_forget(now, ACTIONS)
     return Pruned(sessions, events)
+
+
+def complete_from(now: datetime) -> datetime | None:
+    """Return the time from which on the log has every chain that ended; None: it has them all."""
+    kept = settings.REPRISE["session_retention"], settings.REPRISE["event_retention"]
+    return now - timedelta(seconds=sum(kept)) if all(kept) else None
 
 
 def _before(now: datetime, setting: str) -> datetime | None:

@@ -78,7 +78,7 @@ class WorkerHeart:
             with connect("reprise-worker") as connection:
                 what(connection, "worker", self._name)
         except psycopg.Error as error:
-            logger.info("heartbeat: %s", error)
+            logger.info("cannot store a heartbeat: %s", error)
             return False
         return True
 

@@ -46,12 +46,18 @@ class PromptConsumer(Consumer):
         self.connection_errors = (*self.connection_errors, OperationalError)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Connect with short pauses, for which Celery has no setting."""
+        """Connect with short pauses, for which Celery has no setting. A pause is no hang."""
         connect = conn.ensure_connection
 
-        def promptly(*args: Any, **kwargs: Any) -> Any:
+        def promptly(*args: Any, callback: Callable[[], None], **kwargs: Any) -> Any:
+            def each_second() -> None:
+                callback()
+                for watchdog in _watchdogs:
+                    watchdog.alive()
+
             pauses = {"interval_start": SHORTEST_PAUSE, "interval_max": LONGEST_PAUSE}
-            return connect(*args, **{**kwargs, **pauses, "interval_step": SHORTEST_PAUSE})
+            pauses["interval_step"] = SHORTEST_PAUSE
+            return connect(*args, **kwargs, **pauses, callback=each_second)
 
         conn.ensure_connection = promptly
         return super().ensure_connected(conn)
@@ -60,8 +66,9 @@ class PromptConsumer(Consumer):
 class Watchdog:
     """A thread that calls `give_up` with a reason when the worker hangs.
 
-    The worker hangs if `alive` was not called for `seconds` although the broker answers,
-    or if it still runs that long after `stop`.
+    The worker hangs if `alive` was not called for `seconds` although the broker answers, or if it
+    still runs that long after `stop`. The worker's loop calls `alive`, and so do its attempts to
+    connect: one that fails while the broker starts is followed by a pause.
     """
 
     def __init__(
@@ -91,10 +98,12 @@ class Watchdog:
             if not self._broker_answers():
                 self.alive()  # without a broker there is nothing to do
             elif silent >= self._seconds and not self._stopped.is_set():
-                self._give_up(f"for {silent:.0f} s it has not looked at the broker, which answers")
+                self._give_up(
+                    f"the broker answers, but the worker has not asked it for {silent:.0f} s"
+                )
         # Other workers take over what its tasks have not finished by then.
         time.sleep(self._seconds)
-        self._give_up(f"it was asked to end {self._seconds:g} s ago")
+        self._give_up(f"it was told to end {self._seconds:g} s ago")
 
 
 class WatchedLoop(bootsteps.StartStopStep):
@@ -130,7 +139,7 @@ class _BrokerProbe:
 
 def _give_up(reason: str) -> None:
     logger.critical(
-        "the worker hangs: %s. It ends, to be started anew; its tasks go to other workers.",
+        "the worker hangs: %s. It ends and should be restarted. Other workers get its tasks.",
         reason,
         extra={"threads": _stacks()},
     )

@@ -1,9 +1,10 @@
 """The retry budgets of a chain, and the counters of retries that each has paid."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from retry.engine.decision import Settings
+from retry.engine.decision import Chain, Settings
 from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledRule, NamedPolicy
@@ -11,19 +12,57 @@ from retry.policies.matching import CompiledRule, NamedPolicy
 FAILURE_BUDGET = "inline/failure"
 PREEMPTION_BUDGET = "inline/preemption"
 MANUAL_BUDGET = "manual"
+SCHEDULER_BUDGET = "scheduler/preemption"
+"""Pays for attempts that Reprise itself stopped to make room. It has no limit."""
 
 
 class Budget(NamedTuple):
-    """A counter of a chain. `limit` None: only the limit of all chains applies."""
+    """A counter of a chain. `limit` None: only the limit of all chains applies.
+
+    The limit counts within the newest `window` seconds; None: it counts for the whole chain. If it
+    `resets`, it counts since an attempt last made progress.
+    """
 
     name: str
     used: int
     limit: int | None
+    window: float | None = None
+    resets: bool = False
 
     @property
     def left(self) -> int | None:
-        """Return how many retries it can still pay for; None if it has no limit of its own."""
-        return None if self.limit is None else max(0, self.limit - self.used)
+        """Return how many retries it can still pay for; None if nothing limits their number."""
+        if self.limit is None or ((self.window is not None or self.resets) and self.limit):
+            return None
+        return max(0, self.limit - self.used)
+
+
+def used_of(
+    chain: Chain, name: str, window: float | None, now: datetime, *, resets: bool = False
+) -> int:
+    """Return how many retries a budget has paid; with a window (seconds), those within it.
+
+    If it `resets`, only those since an attempt last made progress.
+    """
+    used = chain.counters.get(name, 0) - (chain.marks.get(name, 0) if resets else 0)
+    if window is None:
+        return used
+    within = sum(
+        paid.budget == name and (now - paid.at).total_seconds() < window for paid in chain.paid
+    )
+    return min(used, within)
+
+
+def marks_after(
+    counters: Mapping[str, int], marks: Mapping[str, int], *, advanced: bool
+) -> dict[str, int]:
+    """Return the counters when an attempt last made progress; `advanced`: the newest one did.
+
+    Manual retries have no limit, so they have no mark.
+    """
+    if not advanced:
+        return dict(marks)
+    return {name: count for name, count in counters.items() if name != MANUAL_BUDGET}
 
 
 def counters_after(counters: Mapping[str, int], paid_by: str) -> dict[str, int]:
@@ -42,36 +81,64 @@ def open_budgets(
     counters: Mapping[str, int],
     policy: InlinePolicy,
     named: Sequence[NamedPolicy],
+    marks: Mapping[str, int] | None = None,
 ) -> list[Budget]:
     """List the budgets that a failure of such a session may spend, spent ones too.
+
+    `marks` are the counters when an attempt last made progress.
 
     Omits budgets that no decision can reach: any budget of a session that is not a batch session,
     an inline one without eligible causes, and a default action behind a full inline policy.
     """
     if session_type != "batch":
         return []
-    limits = {rule.label: rule.retry_limit for each in named for rule in _rules(each)}
+    limits: dict[str, _Limit] = {
+        rule.label: _limit_of(rule) for each in named for rule in _rules(each)
+    }
     limits |= _inline_limits(policy)
     default = next((each.default for each in named if each.default is not None), None)
     if default is not None and default.retries and not _inline_decides_all(policy):
-        limits[default.label] = default.retry_limit
-    return [Budget(name, counters.get(name, 0), limit) for name, limit in limits.items()]
+        limits[default.label] = _limit_of(default)
+    return [_budget(name, counters, limit, marks) for name, limit in limits.items()]
+
+
+class _Limit(NamedTuple):
+    """A number of retries, the window in which it counts, and whether progress resets it."""
+
+    retries: int | None
+    window: float | None = None
+    resets: bool = False
+
+
+def _limit_of(rule: CompiledRule) -> _Limit:
+    return _Limit(rule.retry_limit, rule.retry_window, rule.reset_on_progress)
+
+
+def _budget(
+    name: str, counters: Mapping[str, int], limit: _Limit, marks: Mapping[str, int] | None
+) -> Budget:
+    mark = (marks or {}).get(name, 0) if limit.resets else 0
+    return Budget(name, counters.get(name, 0) - mark, *limit)
 
 
 def _rules(policy: NamedPolicy) -> list[CompiledRule]:
     return [rule for rule in policy.rules if rule.retries]
 
 
-def _inline_limits(policy: InlinePolicy) -> dict[str, int | None]:
+def _inline_limits(policy: InlinePolicy) -> dict[str, _Limit]:
     """Return the inline budgets that some eligible cause spends, with their limits."""
     eligible, preemptions = set(policy.eligible_causes), policy.max_preemption_retries
     spenders = FAILURE_CAUSES if preemptions is not None else FAILURE_CAUSES | PLATFORM_CAUSES
-    limits: dict[str, int | None] = {}
+    limits: dict[str, _Limit] = {}
     if policy.max_retries and eligible & spenders:
-        limits[FAILURE_BUDGET] = policy.max_retries
+        limits[FAILURE_BUDGET] = _inline_limit(policy, policy.max_retries)
     if preemptions and eligible & PLATFORM_CAUSES:
-        limits[PREEMPTION_BUDGET] = preemptions
+        limits[PREEMPTION_BUDGET] = _inline_limit(policy, preemptions)
     return limits
+
+
+def _inline_limit(policy: InlinePolicy, retries: int) -> _Limit:
+    return _Limit(retries, policy.retry_window, policy.reset_on_progress)
 
 
 def _inline_decides_all(policy: InlinePolicy) -> bool:
@@ -101,29 +168,41 @@ def budgets(
     policy: InlinePolicy,
     named: Sequence[NamedPolicy],
     settings: Settings,
+    marks: Mapping[str, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """List the budgets that are open or were used, as `{name, used, limit}`; null is no limit.
+    """List the budgets that are open or were used, as `{name, used, limit}`.
 
-    A budget of a removed rule stays in the list, with the limit null, if the chain has spent on it.
+    A null limit is none. A budget that counts within a window has also `window` (seconds). `used`
+    are all retries that it ever paid; those since an attempt last made progress, if that resets it
+    (`marks` are the counters at that time). A budget of a removed rule stays in the list, with the
+    limit null, if the chain has spent on it.
     """
     preemptions = policy.max_preemption_retries
-    limits: dict[str, int | None] = dict(_rule_limits(named, settings))
+    limits: dict[str, _Limit] = dict(_rule_limits(named, settings))
     if policy.max_retries > 0:
-        limits[FAILURE_BUDGET] = policy.max_retries
+        limits[FAILURE_BUDGET] = _inline_limit(policy, policy.max_retries)
     if preemptions is not None:
-        limits[PREEMPTION_BUDGET] = preemptions
+        limits[PREEMPTION_BUDGET] = _inline_limit(policy, preemptions)
     unlimited = [name for name in sorted(counters) if name not in limits and counters[name]]
-    limits |= {name: policy.max_retries if name == FAILURE_BUDGET else None for name in unlimited}
-    return [
-        {"name": name, "used": counters.get(name, 0), "limit": limit}
-        for name, limit in limits.items()
-    ]
+    limits |= {
+        name: _inline_limit(policy, policy.max_retries) if name == FAILURE_BUDGET else _Limit(None)
+        for name in unlimited
+    }
+    return [_shown(_budget(name, counters, limit, marks)) for name, limit in limits.items()]
 
 
-def _rule_limits(named: Sequence[NamedPolicy], settings: Settings) -> dict[str, int]:
+def _shown(budget: Budget) -> dict[str, Any]:
+    shown = {"name": budget.name, "used": budget.used, "limit": budget.limit}
+    return shown if budget.window is None else {**shown, "window": budget.window}
+
+
+def _rule_limits(named: Sequence[NamedPolicy], settings: Settings) -> dict[str, _Limit]:
     """Return the limit of each budget of the named policies, by its counter's name."""
+    most = settings.global_max_retries
     return {
-        payer.label: settings.global_max_retries if payer.retry_limit is None else payer.retry_limit
+        payer.label: _limit_of(payer)._replace(
+            retries=most if payer.retry_limit is None else payer.retry_limit
+        )
         for policy in named
         for payer in policy.payers()
     }

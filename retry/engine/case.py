@@ -1,8 +1,10 @@
 """The state of one decision: the inputs of its steps, and the trace and verdict that they make."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from retry.engine.budgets import used_of
 from retry.engine.decision import Chain, Settings, TraceStep
 from retry.engine.workload_message import WorkloadMessage
 from retry.evidence.causes import CauseClass, RetryCause
@@ -28,10 +30,16 @@ class Case:
     workload_message: WorkloadMessage
     bound_steps: list[TraceStep]
     trace: list[TraceStep]
+    now: datetime
 
     @property
     def cause(self) -> RetryCause:
         return self.facts.cause
+
+    def used(self, budget: str, window: float | None, *, resets: bool) -> int:
+        """Return how many retries a budget has paid: within its window if it has one, since the
+        last progress if that `resets` it."""
+        return used_of(self.chain, budget, window, self.now, resets=resets)
 
     def note(self, step: str, result: str, **facts: Any) -> None:
         self.trace.append({"step": step, **facts, "result": result})
@@ -57,9 +65,21 @@ def check_condition(
 
 
 def check_budget(
-    case: Case, step: str, refusal: str, used: int, limit: int, **facts: Any
+    case: Case,
+    step: str,
+    refusal: str,
+    used: int,
+    limit: int,
+    *,
+    window: float | None = None,
+    resets: bool = False,
+    **facts: Any,
 ) -> Verdict | None:
     """Note a budget in the trace. Return its refusal if nothing of it is left."""
     gone = used >= limit
+    if window is not None:
+        facts["window"] = window
+    if resets:
+        facts["since_progress"] = True
     case.note(step, refusal if gone else "pass", **facts, used=used, limit=limit)
     return Verdict(refusal, used=used, limit=limit) if gone else None

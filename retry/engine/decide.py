@@ -1,11 +1,13 @@
 """The decision about a failure: one pure function, with a trace of every step."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from retry.engine.budgets import (
     FAILURE_BUDGET,
     PREEMPTION_BUDGET,
+    SCHEDULER_BUDGET,
     budgets,
     counters_after,
     max_attempts,
@@ -13,12 +15,30 @@ from retry.engine.budgets import (
     retries_enabled,
 )
 from retry.engine.case import Case, Verdict, check_budget, check_condition
-from retry.engine.decision import Chain, Decision, Mode, Rulebook, Settings, TraceStep
-from retry.engine.next_attempt import avoided_node, due, resources, wait
+from retry.engine.decision import (
+    BREAKER,
+    PARKED,
+    SWITCH,
+    Chain,
+    Decision,
+    Mode,
+    Rulebook,
+    Settings,
+    TraceStep,
+)
+from retry.engine.next_attempt import avoided_node, due, placement, resources, wait
+from retry.engine.parking import parked_for
 from retry.engine.reasons import EXHAUSTED, NOT_RETRIED, REASONS
 from retry.engine.rule_steps import default_action, named_rules
+from retry.engine.same_failure import repeats
 from retry.engine.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_of
-from retry.evidence.causes import CauseClass, RetryCause, cause_class, classify
+from retry.evidence.causes import (
+    CANCELLED_CAUSES,
+    CauseClass,
+    RetryCause,
+    cause_class,
+    classify,
+)
 from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
 from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
 from retry.policies.backoff import Backoff
@@ -54,7 +74,9 @@ def decide(
     """
     if termination.status == "terminated":
         return None
-    case = _open_case(termination, chain, rulebook, cause)
+    case = _open_case(termination, chain, rulebook, cause, now)
+    if _gave_way(case):
+        return _came_back(case, now)
     verdict = _first_verdict(case)
     if verdict.backoff is None:
         return _refused(case, verdict)
@@ -63,6 +85,8 @@ def decide(
     due_at = due(case, delay, now)
     if late := _chain_deadline(case, due_at):
         return _refused(case, late._replace(rule=verdict.rule))
+    if spent := _shared_budget(case):
+        return _refused(case, spent._replace(rule=verdict.rule))
     return _granted(case, verdict, delay, due_at)
 
 
@@ -74,9 +98,11 @@ def _open_case(
     chain: Chain,
     rulebook: Rulebook,
     cause: RetryCause | None,
+    now: datetime,
 ) -> Case:
     effective, bound_steps = bounded(rulebook.policy, rulebook.bounds)
-    facts = Facts(termination, classify(termination) if cause is None else cause)
+    known = classify(termination) if cause is None else cause
+    facts = Facts(termination, known, signature=chain.signature)
     workload_message = NO_MESSAGE
     if termination.status != "cancelled":
         workload_message = workload_message_of(termination)
@@ -94,6 +120,7 @@ def _open_case(
         workload_message=workload_message,
         bound_steps=bound_steps,
         trace=[],
+        now=now,
     )
     _note_cause(case, termination, container, given=cause is not None)
     return case
@@ -161,6 +188,10 @@ def _workload(case: Case) -> Verdict | None:
     return check_condition(case, "workload", "workload_said_no", workload_message.retry, **wishes)
 
 
+def _same_failure(case: Case) -> Verdict | None:
+    return repeats(case, case.policy.stop_after_same)
+
+
 def _global_limit(case: Case) -> Verdict | None:
     return check_budget(
         case,
@@ -187,6 +218,7 @@ _STEPS: tuple[_Step, ...] = (
     _never_cause,
     _switch,
     _workload,
+    _same_failure,
     _global_limit,
     named_rules,
     _inline_policy,
@@ -235,9 +267,12 @@ def _exit_code(case: Case) -> Verdict | None:
 
 def _inline_payment(case: Case) -> Verdict:
     name, limit = _inline_budget(case)
-    used = case.chain.counters.get(name, 0)
+    window, resets = case.policy.retry_window, case.policy.reset_on_progress
+    used = case.used(name, window, resets=resets)
     step, refusal = _BUDGET_STEPS[name]
-    if refused := check_budget(case, step, refusal, used, limit, budget=name):
+    if refused := check_budget(
+        case, step, refusal, used, limit, window=window, resets=resets, budget=name
+    ):
         return refused
     return Verdict("inline_retry", name, used, limit, backoff=Backoff.from_policy(case.policy))
 
@@ -267,18 +302,59 @@ def _chain_deadline(case: Case, due_at: datetime) -> Verdict | None:
     )
 
 
+def _shared_budget(case: Case) -> Verdict | None:
+    platform = case.kind is CauseClass.PLATFORM
+    over = next((each for each in case.settings.spent if each.platform or not platform), None)
+    if over is None:
+        return None
+    return check_condition(
+        case, "shared_budget", "shared_budget_spent", passed=False, scope=over.level
+    )
+
+
+def _gave_way(case: Case) -> bool:
+    """Return whether it made room for another session, and did not end in another way first."""
+    return case.chain.gave_way and case.kind is CauseClass.PLATFORM
+
+
+def _came_back(case: Case, now: datetime) -> Decision:
+    """Return the retry that no policy refuses; the switch holds it until retries are on again."""
+    used = case.chain.counters.get(SCHEDULER_BUDGET, 0)
+    mode = case.settings.mode
+    case.note("gave_way", "pass", used=used, mode=mode.value)
+    verdict = Verdict("gave_way", SCHEDULER_BUDGET, used)
+    state, held_for = ("scheduled", "") if mode is Mode.ON else ("held", SWITCH)
+    return _close(case, verdict, "retry", state, held_for, state, 0.0, due(case, 0.0, now))
+
+
 def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> Decision:
-    state = "held" if case.settings.mode is Mode.PAUSED else "scheduled"
-    return _close(case, verdict, "retry", state, state, delay, due_at)
+    held_for, held_key = _hold(case)
+    state = "held" if held_for else "scheduled"
+    decision = _close(case, verdict, "retry", state, held_for, state, delay, due_at)
+    return replace(decision, held_key=held_key) if held_key else decision
+
+
+def _hold(case: Case) -> tuple[str, str]:
+    """Return what holds a granted retry and its key; "" for nothing."""
+    if case.settings.mode is Mode.PAUSED:
+        return SWITCH, ""
+    if case.chain.breaker and case.kind is CauseClass.FAILURE:
+        case.note("breaker", "held", key=case.chain.breaker, signature=case.chain.signature)
+        return BREAKER, case.chain.breaker
+    return "", ""
 
 
 def _refused(case: Case, verdict: Verdict) -> Decision:
     retry_state = REASONS[verdict.reason].state
-    if case.cause is RetryCause.USER_CANCELLED:
+    if case.cause in CANCELLED_CAUSES:
         retry_state = "cancelled"
     elif retry_state == EXHAUSTED and not retries_enabled(case.policy, case.named):
         retry_state = NOT_RETRIED
-    return _close(case, verdict, "fail", "final", retry_state, None, None)
+    if retry_state == EXHAUSTED and (seconds := parked_for(case, verdict)) is not None:
+        case.note("park", PARKED, seconds=seconds)
+        until = case.now + timedelta(seconds=seconds)
+        return _close(case, verdict, "fail", "held", PARKED, PARKED, None, until)
+    return _close(case, verdict, "fail", "final", "", retry_state, None, None)
 
 
 def _close(
@@ -286,6 +362,7 @@ def _close(
     verdict: Verdict,
     action: str,
     state: str,
+    held_for: str,
     retry_state: str,
     delay: float | None,
     due_at: datetime | None,
@@ -293,6 +370,7 @@ def _close(
     retries = action == "retry"
     node = avoided_node(case, verdict) if retries else ""
     granted = resources(case, verdict) if retries else None
+    place = placement(case, verdict) if retries else None
     case.note("decision", action, reason=verdict.reason, state=state, retry_state=retry_state)
     return Decision(
         action=action,
@@ -308,7 +386,9 @@ def _close(
         avoid_node=node,
         resources=granted,
         state=state,
+        held_for=held_for,
         retry_state=retry_state,
         revisions={policy.name: policy.revision for policy in case.named},
         trace=case.trace,
+        placement=place,
     )

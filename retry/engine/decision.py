@@ -1,11 +1,11 @@
 """The inputs and the result of a decision, as plain values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from retry.evidence.causes import RetryCause
 from retry.policies.inline import InlinePolicy
@@ -16,6 +16,22 @@ from retry.policies.merge import NO_BOUNDS, MergedBounds
 TraceStep = dict[str, Any]
 
 
+SWITCH = "switch"
+"""`held_for` of a retry that waits until retries are switched on."""
+
+
+PARKED = "parked"
+"""`held_for` of an exhausted chain that waits for somebody to decide, until `due_at`."""
+
+
+BREAKER = "breaker"
+"""`held_for` of a retry that waits until the breaker of its signature closes."""
+
+
+SHARED_BUDGET = "shared_budget"
+"""`held_for` of a retry that waits until a shared budget has room."""
+
+
 class Mode(StrEnum):
     """The kill switch. `paused`: decisions are made, but retries are held. `off`: no retries."""
 
@@ -24,10 +40,26 @@ class Mode(StrEnum):
     OFF = "off"
 
 
+class SpentBudget(NamedTuple):
+    """A shared budget that is spent, by its level: `cluster`, `domain`, `project` or `queue`.
+
+    `platform` says whether it counts retries after causes of the platform.
+    """
+
+    level: str
+    platform: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """The settings of the scopes of a chain.
+
+    `spent` are the shared budgets that end its chain instead of another retry.
+    """
+
     mode: Mode = Mode.ON
     global_max_retries: int = 150
+    spent: tuple[SpentBudget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +72,23 @@ class Rulebook:
     bounds: MergedBounds = NO_BOUNDS
     settings: Settings = field(default_factory=Settings)
 
+    @property
+    def most_same(self) -> int:
+        """Return the largest number of equal failures that it looks for; 0 for none."""
+        return max([self.policy.stop_after_same or 0, *(each.most_same for each in self.named)])
+
+    @property
+    def longest_window(self) -> float:
+        """Return the longest window in which it counts retries, in seconds; 0 for none."""
+        return max([self.policy.retry_window or 0.0, *(each.longest_window for each in self.named)])
+
+
+class Payment(NamedTuple):
+    """A retry that the chain has had: the budget that paid it, and when it was decided."""
+
+    budget: str
+    at: datetime
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -48,6 +97,14 @@ class Chain:
     `resources` are those of the session, `memory_ceiling` is the most memory that its project
     allows (bytes; None: no quota). `preempted_at` is the first observation of a preemption. A run
     that is not `confirmed` to have ended may still be in its `grace_period` (seconds).
+
+    `signature` is that of this failure ("": unknown). `failures` are the signatures of the failures
+    before it, newest first, without platform causes: as many as `stop_after_same` needs; that of an
+    attempt that made progress is "". `paid` are the retries that a `retry_window` may count.
+    `breaker` is the key of the open breaker that holds a retry after this failure, "" for none.
+    `advanced` says whether the failed attempt made progress. `marks` are the counters when an
+    attempt last did, this one included. `gave_way` says whether Reprise itself stopped the
+    attempt to make room for another session.
     """
 
     session_id: str
@@ -60,6 +117,13 @@ class Chain:
     preempted_at: datetime | None = None
     confirmed: bool = True
     grace_period: float = 0.0
+    signature: str = ""
+    failures: Sequence[str] = ()
+    paid: Sequence[Payment] = ()
+    advanced: bool = False
+    marks: Mapping[str, int] = field(default_factory=dict)
+    breaker: str = ""
+    gave_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +131,9 @@ class Decision:
     """The result of a decision about one failed session.
 
     `action` is `retry` or `fail`. `state` is the decision's own (`scheduled`, `held`, `final`), and
-    `retry_state` is the one that the failed session shows (`scheduled`, `held`, `exhausted`,
-    `not_retried`, `cancelled`). `rule` is `policy/rule`, None if no rule decided. `used` and
+    `retry_state` is the one that the failed session shows (`scheduled`, `held`, `parked`,
+    `exhausted`, `not_retried`, `cancelled`). `held_for` says what holds it, or is "", and
+    `held_key` which one of these. `rule` is `policy/rule`, None if no rule decided. `used` and
     `limit` belong to the budget that pays (before this retry) or that is spent. `delay` is the
     backoff in seconds. `resources` are all resources of the next attempt, None if there is none.
     `revisions` are those of the named policies that were checked.
@@ -87,6 +152,10 @@ class Decision:
     avoid_node: str
     resources: Mapping[str, Any] | None
     state: str
+    held_for: str
     retry_state: str
     revisions: dict[str, int | None]
     trace: list[TraceStep]
+    held_key: str = ""
+    placement: Mapping[str, Any] | None = None
+    """`nodeSelector` and `executors` of the next attempt, merged over its own; None: no change."""

@@ -82,6 +82,20 @@ def avoided_node(case: Case, verdict: Verdict) -> str:
     return node
 
 
+def placement(case: Case, verdict: Verdict) -> Mapping[str, Any] | None:
+    """Return where the next attempt runs, if the rule moves it to other hardware by now.
+
+    All retries that the rule has ever paid count, also those that its limit has forgotten.
+    """
+    if verdict.rule is None or verdict.rule.placement is None:
+        return None
+    after, place = verdict.rule.placement
+    number = case.chain.counters.get(verdict.rule.label, 0)
+    moves = number >= after
+    case.note("placement", "moved" if moves else "later", number=number, after=after, **place)
+    return place if moves else None
+
+
 def resources(case: Case, verdict: Verdict) -> Mapping[str, Any]:
     """Return the resources of the next attempt: the same, or more memory if the rule says so."""
     if verdict.rule is None or verdict.rule.growth is None:

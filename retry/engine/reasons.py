@@ -11,7 +11,7 @@ _BY_HAND = "`reprise session retry` makes one more attempt"
 
 
 class Reason(NamedTuple):
-    """Why a failed session is retried, or is not."""
+    """A reason why a failed session is retried, or why not."""
 
     name: str
     state: str
@@ -28,11 +28,12 @@ REASONS: Mapping[str, Reason] = {
         Reason("rule_retry", RETRIED, "a rule asks for it"),
         Reason("inline_retry", RETRIED, "its own retry policy asks for it"),
         Reason("default_retry", RETRIED, "the policy's default asks for it"),
+        Reason("gave_way", RETRIED, "it made room for another session"),
         Reason(
             "not_batch",
             NOT_RETRIED,
             "only batch sessions are retried",
-            "To have it retried, submit the work as a batch session.",
+            "To allow retries, submit the work as a batch session.",
         ),
         Reason("never_retried", NOT_RETRIED, "failures of this kind are never retried"),
         Reason(
@@ -48,6 +49,12 @@ REASONS: Mapping[str, Reason] = {
             f"If the workload is mistaken, {_BY_HAND}.",
         ),
         Reason(
+            "repeating_failure",
+            EXHAUSTED,
+            "it fails in the same way again and again",
+            f"Find out why it fails; {_BY_HAND}.",
+        ),
+        Reason(
             "global_limit",
             EXHAUSTED,
             "the limit of retries for all chains is reached",
@@ -57,7 +64,7 @@ REASONS: Mapping[str, Reason] = {
             "rule_fail",
             NOT_RETRIED,
             "a rule says so",
-            "To have such failures retried, a Retry rule has to stand before this one.",
+            "To retry such failures, put a Retry rule before this one.",
         ),
         Reason(
             "rule_limit",
@@ -69,13 +76,13 @@ REASONS: Mapping[str, Reason] = {
             "cause_not_eligible",
             NOT_RETRIED,
             "its policy does not retry after this cause",
-            "To have it retried, add the cause to eligible_causes.",
+            "To retry after this cause, add it to eligible_causes.",
         ),
         Reason(
             "exit_code_excluded",
             NOT_RETRIED,
             "its policy does not retry after this exit code",
-            "To have it retried, change retry_on_exit_codes or no_retry_on_exit_codes.",
+            "To retry after this exit code, change retry_on_exit_codes or no_retry_on_exit_codes.",
         ),
         Reason(
             "preemption_budget",
@@ -93,7 +100,7 @@ REASONS: Mapping[str, Reason] = {
             "default_fail",
             NOT_RETRIED,
             "the policy's default says so",
-            "To have such failures retried, add a Retry rule that matches them.",
+            "To retry such failures, add a Retry rule that matches them.",
         ),
         Reason(
             "default_limit",
@@ -105,7 +112,7 @@ REASONS: Mapping[str, Reason] = {
             "no_policy",
             NOT_RETRIED,
             "nobody asked for retries",
-            "To have such failures retried, set max_retries in the session's retry_policy, or give "
+            "To retry such failures, set max_retries in the session's retry_policy, or give "
             "its queue a policy with a rule for them.",
         ),
         Reason(
@@ -113,6 +120,12 @@ REASONS: Mapping[str, Reason] = {
             EXHAUSTED,
             "the next attempt would come after the chain's longest duration",
             f"A longer max_chain_duration allows more; {_BY_HAND} at once.",
+        ),
+        Reason(
+            "shared_budget_spent",
+            EXHAUSTED,
+            "the retry budget that it shares with other chains is spent",
+            f"Once the budget has room, {_BY_HAND}, which does not count in it.",
         ),
     )
 }

@@ -1,6 +1,9 @@
 """The steps of a decision about named policies: their rules, then their default action."""
 
+from typing import Any
+
 from retry.engine.case import Case, Verdict, check_budget
+from retry.engine.same_failure import repeats
 from retry.policies.backoff import Backoff
 from retry.policies.matching import CompiledRule, NamedPolicy
 
@@ -58,14 +61,19 @@ def _by_rule(case: Case, rule: CompiledRule) -> Verdict:
     if not rule.retries:
         case.note("rule", "rule_fail", rule=rule.label, matched=list(rule.matchers))
         return Verdict("rule_fail", rule=rule)
+    if refused := repeats(case, rule.stop_after_same, rule=rule.label):
+        return refused._replace(rule=rule)
     return _payment(case, rule, "rule", "rule_limit", "rule_retry")
 
 
-def _payment(case: Case, rule: CompiledRule, step: str, refusal: str, grant: str) -> Verdict:
+def _payment(case: Case, rule: CompiledRule, step: str, refusal: str, retry: str) -> Verdict:
     limit = case.settings.global_max_retries if rule.retry_limit is None else rule.retry_limit
-    used = case.chain.counters.get(rule.label, 0)
-    matched = list(rule.matchers)
-    if refused := check_budget(case, step, refusal, used, limit, rule=rule.label, matched=matched):
+    window, resets = rule.retry_window, rule.reset_on_progress
+    used = case.used(rule.label, window, resets=resets)
+    facts: dict[str, Any] = {"rule": rule.label, "matched": list(rule.matchers)}
+    if refused := check_budget(
+        case, step, refusal, used, limit, window=window, resets=resets, **facts
+    ):
         return refused._replace(rule=rule)
     backoff = rule.backoff or Backoff.from_policy(case.policy)
-    return Verdict(grant, rule.label, used, limit, rule, backoff)
+    return Verdict(retry, rule.label, used, limit, rule, backoff)

@@ -10,6 +10,7 @@ from retry.evidence.termination import ContainerFacts, Termination, message_tail
 class RetryCause(StrEnum):
     """The causes, highest rank first. If facts show several causes, the highest decides."""
 
+    DEPENDENCY_FAILED = "dependency_failed"
     USER_CANCELLED = "user_cancelled"
     VALIDATION_ERROR = "validation_error"
     QUOTA_EXCEEDED = "quota_exceeded"
@@ -34,8 +35,10 @@ class CauseClass(StrEnum):
     FAILURE = "failure"
 
 
+CANCELLED_CAUSES = (RetryCause.USER_CANCELLED, RetryCause.DEPENDENCY_FAILED)
+"""The causes of sessions that end as `CANCELLED`."""
 NEVER_CAUSES = frozenset(
-    {RetryCause.USER_CANCELLED, RetryCause.VALIDATION_ERROR, RetryCause.QUOTA_EXCEEDED}
+    {*CANCELLED_CAUSES, RetryCause.VALIDATION_ERROR, RetryCause.QUOTA_EXCEEDED}
 )
 PLATFORM_CAUSES = frozenset({RetryCause.PREEMPTED, RetryCause.EVICTED, RetryCause.AGENT_TRANSIENT})
 FAILURE_CAUSES = frozenset(RetryCause) - NEVER_CAUSES - PLATFORM_CAUSES
@@ -54,7 +57,8 @@ def cause_class(cause: RetryCause) -> CauseClass:
 def classify(termination: Termination) -> RetryCause:
     """Return the cause of the first row whose fact the termination has. Never raises."""
     if termination.status == "cancelled":
-        return RetryCause.USER_CANCELLED
+        unmet = DEPENDENCY_FAILED in termination.conditions
+        return RetryCause.DEPENDENCY_FAILED if unmet else RetryCause.USER_CANCELLED
     return min(_rows(termination), key=_RANKS.__getitem__, default=RetryCause.UNKNOWN)
 
 
@@ -172,6 +176,8 @@ _CONTAINER_WORDS = {
     "PreStartHookError": RetryCause.START_FAILURE,
     "PostStartHookError": RetryCause.START_FAILURE,
 }
+DEPENDENCY_FAILED = "DependencyFailed"
+"""Condition of a session that was cancelled because a dependency cannot be met any more."""
 WITHHELD = "SecretsWithheld"
 """Reason of a session that no executor got, because its secrets could not be handed over."""
 _STATED_WORDS = {

@@ -1,12 +1,12 @@
 """The next attempt in plain English: its time, its place, its memory."""
 
-from retry.explain.step_facts import Facts, lasting, moment, number, passed, seconds
+from retry.explain.step_facts import Facts, count, lasting, listed, moment, number, passed, seconds
 from retry.units.durations import in_words
 
 _HOLDERS = {
     "max": "the maximum of the rule",
     "quota": "the quota of the project",
-    "largest": "the largest amount that there is",
+    "largest": "the largest possible amount",
 }
 
 
@@ -66,14 +66,33 @@ def avoid_node(step: Facts) -> str:
     return f"The next attempt avoids node {step.get('result')}."
 
 
+def placement(step: Facts) -> str:
+    after, number_ = count(step, "after"), count(step, "number")
+    place = listed(_places(step))
+    if step.get("result") != "moved":
+        return f"Retry {after + 1} of the rule is the first one {place}; this is {number_ + 1}."
+    return f"The next attempt runs {place}: it is retry {number_ + 1} of the rule."
+
+
+def _places(step: Facts) -> list[str]:
+    executors = step.get("executors")
+    labels = executors.get("labels") if isinstance(executors, dict) else None
+    found = {"on nodes": step.get("nodeSelector"), "on executors": labels}
+    return [
+        f"{where} with {', '.join(f'{name}={value}' for name, value in wanted.items())}"
+        for where, wanted in found.items()
+        if isinstance(wanted, dict)
+    ]
+
+
 def memory(step: Facts) -> str:
     was, now = step.get("was"), step.get("result")
     if was is None:
-        return "The rule asks for more memory, but the session names no amount that could grow."
+        return "The rule asks for more memory, but the session requests no memory that could grow."
     holder = _HOLDERS.get(str(step.get("held_by")), "")
     if was == now:
         why = f": {holder} allows no more" if holder else ""
         return f"The memory of the next attempt stays at {was}{why}."
-    held = f", held to {holder}" if holder else ""
+    held = f", limited by {holder}" if holder else ""
     times = number(step.get("factor"))
     return f"The next attempt gets {now} of memory, {times} times the {was} of this one{held}."

@@ -8,6 +8,10 @@ from retry.evidence.causes import RetryCause
 _NEVER: Mapping[str, str] = {
     RetryCause.VALIDATION_ERROR: "Correct the specification and submit it again.",
     RetryCause.QUOTA_EXCEEDED: "Submit it again once there is room, or ask for a larger quota.",
+    RetryCause.DEPENDENCY_FAILED: (
+        "Retry the chain that failed with `reprise session retry --downstream`, which also retries "
+        "those that waited for it."
+    ),
     RetryCause.USER_CANCELLED: (
         "If that was a mistake, `reprise session retry` makes one more attempt."
     ),

@@ -1,6 +1,6 @@
 """Named policies and the workload's wishes about a failure, in plain English."""
 
-from retry.explain.step_facts import Facts, count, lasting, listed, passed, seconds, texts
+from retry.explain.step_facts import Facts, count, lasting, listed, passed, seconds, texts, within
 
 _NAMED = 5
 """Maximum number of rules named for each condition that they lack."""
@@ -12,6 +12,7 @@ _WANTED = {
     "onPodMessage": "pod message",
     "onFailureCategory": "failure category",
     "onCauses": "cause",
+    "onSignatures": "signature",
 }
 
 
@@ -84,5 +85,5 @@ def default_action(step: Facts) -> str:
 
 
 def _spent(step: Facts) -> str:
-    usage = f"{step.get('used')} of its {step.get('limit')} retries were used"
+    usage = f"{step.get('used')} of its {step.get('limit')} retries were used{within(step)}"
     return f"{usage}; this one pays from them" if passed(step) else f"{usage}, so none is left"

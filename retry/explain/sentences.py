@@ -3,11 +3,21 @@
 from collections.abc import Sequence
 
 from retry.engine.budgets import MANUAL_BUDGET
+from retry.engine.decision import SHARED_BUDGET
 from retry.explain import next_attempt, rules
 from retry.explain.attempts import budget_words
 from retry.explain.endings import ending
 from retry.explain.reasons import advice
-from retry.explain.step_facts import Facts, Sentence, moment, number, passed, seconds
+from retry.explain.step_facts import (
+    Facts,
+    Sentence,
+    lasting,
+    moment,
+    number,
+    passed,
+    seconds,
+    within,
+)
 from retry.policies.inline import FIELDS
 from retry.policies.meaning import SECONDS
 from retry.units.durations import in_words
@@ -56,8 +66,21 @@ def _never_cause(step: Facts) -> str:
 def _switch(step: Facts) -> str:
     mode = step.get("mode")
     if mode == "paused":
-        return "Retries are paused, so one that is granted is held."
+        return "Retries are paused, so a granted retry is held."
     return "Retries are switched off." if mode == "off" else ""
+
+
+def _made_room(step: Facts) -> str:
+    held = "" if step.get("mode") in {"on", None} else " once retries are on again"
+    return f"Reprise stopped it to make room for another session, so it always comes back{held}."
+
+
+def _same_failure(step: Facts) -> str:
+    if passed(step):
+        return ""
+    said = f"The last {step.get('count')} failures are the same one, {step.get('signature')}"
+    whose = f"rule {step['rule']}" if step.get("rule") else "the retry policy"
+    return f"{said}, and {whose} allows fewer than {step.get('limit')}."
 
 
 def _global_limit(step: Facts) -> str:
@@ -99,7 +122,7 @@ def _exit_code(step: Facts) -> str:
 
 def _budget(step: Facts) -> str:
     used, limit, name = step.get("used"), step.get("limit"), step.get("budget")
-    usage = f"{used} of {limit} {budget_words(str(name))} were used"
+    usage = f"{used} of {limit} {budget_words(str(name))} were used{within(step)}"
     return f"{usage}; this one pays from it." if passed(step) else f"{usage}, so none is left."
 
 
@@ -107,9 +130,31 @@ def _no_policy(_step: Facts) -> str:
     return "No policy asks for a retry."
 
 
+def _park(step: Facts) -> str:
+    return f"The chain is parked for up to {lasting(step, 'seconds')}, as its policy asks."
+
+
+def _breaker(step: Facts) -> str:
+    return (
+        f"Many chains fail with the signature {step.get('signature')}, so its breaker is open and "
+        "a granted retry is held."
+    )
+
+
+def _shared_budget(step: Facts) -> str:
+    if passed(step):
+        return ""
+    return f"The retry budget that all chains of its {step.get('scope')} share is spent."
+
+
 def _outcome(fields: Facts) -> str:
     if fields.get("action") != "retry":
         return _REFUSALS.get(str(fields.get("retry_state")), "The session is not retried.")
+    if fields.get("state") == "held" and fields.get("held_for") == "breaker":
+        return "The retry is held until the breaker of its signature closes."
+    if fields.get("held_for") == SHARED_BUDGET:
+        level = str(fields.get("held_key")).partition(":")[0]
+        return f"The retry is held until the shared retry budget of its {level} has room."
     if fields.get("state") == "held":
         return "The retry is held until retries are switched on again."
     if fields.get("state") == "cancelled" or fields.get("paid_by") == MANUAL_BUDGET:
@@ -130,14 +175,14 @@ def _advice(fields: Facts) -> str:
 def _postponed(fields: Facts) -> str:
     if not fields.get("paced") or fields.get("requested_by"):
         return ""
-    return "It was over the limit of retries a minute, and postponed to a slot of its own."
+    return "It was over the limit of retries a minute, and postponed to a later slot."
 
 
 def _by_hand(fields: Facts) -> str:
     by, asked = fields.get("dispatched_by"), fields.get("requested_by")
     if asked:
         waits = "waits" if fields.get("state") == "scheduled" else "waited"
-        request = f"{asked} asked for another attempt, which {waits} for a slot of its own"
+        request = f"{asked} asked for another attempt, which {waits} for a free slot"
         return f"{request}: it was over the limit of retries a minute."
     paid = ", on no budget" if fields.get("paid_by") == MANUAL_BUDGET else ""
     return f"It was retried at once by hand, by {by}{paid}." if by else ""
@@ -145,6 +190,8 @@ def _by_hand(fields: Facts) -> str:
 
 _REFUSALS = {
     "exhausted": "The retries of the chain are exhausted, so it ends here.",
+    "parked": "The retries of the chain are exhausted. It waits until somebody retries it or gives "
+    "it up, or until its time is over.",
     "cancelled": "The session was cancelled, so its chain ends here.",
 }
 
@@ -155,8 +202,10 @@ _SENTENCES: dict[str, Sentence] = {
     "classify": _classify,
     "session_type": _session_type,
     "never_cause": _never_cause,
+    "gave_way": _made_room,
     "switch": _switch,
     "workload": rules.workload,
+    "same_failure": _same_failure,
     "global_limit": _global_limit,
     "policy": rules.policy,
     "rule": rules.rule,
@@ -171,6 +220,10 @@ _SENTENCES: dict[str, Sentence] = {
     "delay": next_attempt.delay,
     "grace": next_attempt.grace,
     "chain_deadline": next_attempt.chain_deadline,
+    "shared_budget": _shared_budget,
+    "park": _park,
+    "breaker": _breaker,
     "avoid_node": next_attempt.avoid_node,
     "memory": next_attempt.memory,
+    "placement": next_attempt.placement,
 }

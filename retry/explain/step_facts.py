@@ -32,6 +32,13 @@ def lasting(step: Facts, name: str) -> str:
     return in_words(seconds(step, name))
 
 
+def within(step: Facts) -> str:
+    """Return the window in which a budget counts, and since when, as the end of a clause; "" if it
+    counts for the whole chain."""
+    window = f" in the last {lasting(step, 'window')}" if step.get("window") else ""
+    return f"{window} since the last progress" if step.get("since_progress") else window
+
+
 def number(value: object) -> str:
     """Return a plain number as text; any other value as it is."""
     if not isinstance(value, float):

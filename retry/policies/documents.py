@@ -37,10 +37,14 @@ from retry.policies.fields import (
     PolicyName,
     PositiveDuration,
     RetryLimit,
+    RetryNumber,
     RuleName,
+    SignatureKey,
+    SomeLabels,
+    WhenExhausted,
     list_of,
 )
-from retry.policies.inline import Jitter, Positive, Ratio
+from retry.policies.inline import Jitter, Positive, Ratio, SameFailures
 
 API_VERSION = "reprise/v1"
 ARMADA = "armadaproject.io/v1"
@@ -54,6 +58,7 @@ MATCHERS = (
     "onPodMessage",
     "onFailureCategory",
     "onCauses",
+    "onSignatures",
 )
 
 
@@ -98,10 +103,32 @@ class ResourcesPart(Part):
     memory: MemoryGrowth
 
 
+class ExecutorsPart(Part):
+    """The executors that may run the next attempt: those that have all of these labels."""
+
+    labels: SomeLabels
+
+
+class PlacementPart(Part):
+    """Other hardware for the rule's retries, from its retry number `after` on (0: the first)."""
+
+    after: RetryNumber | None = None
+    node_selector: SomeLabels | None = None
+    executors: ExecutorsPart | None = None
+
+    @model_validator(mode="after")
+    def _places_somewhere(self) -> Self:
+        if self.node_selector is None and self.executors is None:
+            why = "needs a nodeSelector or executors"
+            raise PydanticCustomError("no_place", "{why}", {"why": why})
+        return self
+
+
 _BOUNDS = {"minItems": 1}
 _Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
 _Names = Annotated[tuple[PlainName, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
 _Causes = Annotated[tuple[Cause, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
+_Signatures = Annotated[tuple[SignatureKey, ...], Field(json_schema_extra=_BOUNDS), list_of(1, 100)]
 
 
 class ExitCodes(Part):
@@ -150,10 +177,15 @@ class Rule(Matcher):
     include_init_containers: StrictBool | None = None
     on_failure_category: _Names | None = None
     on_causes: _Causes | None = None
+    on_signatures: _Signatures | None = None
     retry_limit: RetryLimit | None = None
+    retry_window: PositiveDuration | None = None
+    stop_after_same: SameFailures | None = None
+    reset_on_progress: StrictBool | None = None
     backoff: BackoffPart | None = None
     anti_affinity: AntiAffinity | None = None
     resources: ResourcesPart | None = None
+    placement: PlacementPart | None = None
 
     @property
     def counter(self) -> str:
@@ -188,6 +220,8 @@ class Spec(Part):
 
     retry_limit: RetryLimit | None = None
     default_action: Action | None = None
+    on_exhausted: WhenExhausted | None = None
+    park_for: PositiveDuration | None = None
     backoff: BackoffPart | None = None
     anti_affinity: AntiAffinity | None = None
     rules: (

@@ -21,6 +21,15 @@ CONDITIONS = ("OOMKilled", "Evicted", "Preempted", "DeadlineExceeded", "Unschedu
 
 LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _LABEL = re.compile(LABEL[1:-1])
+MAX_LABELS = 64
+MAX_LABEL_NAME = 317
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+LABEL_NAME = (
+    r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+_KEY, _VALUE = re.compile(LABEL_NAME[1:-1]), re.compile(LABEL_VALUE[1:-1])
+SIGNATURE = r"^[0-9a-f]{12}$"
+_SIGNATURE = re.compile(SIGNATURE[1:-1])
 _UNSPEAKABLE = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
 
 
@@ -108,6 +117,12 @@ def _cause(value: object) -> RetryCause:
     return cause
 
 
+def _signature(value: object) -> str:
+    if not isinstance(value, str) or not _SIGNATURE.fullmatch(value):
+        raise _refused("signature", "must be a failure's signature: 12 hex digits, as 0123456789ab")
+    return value
+
+
 def _pattern(value: object) -> str:
     if not isinstance(value, str):
         raise _refused("pattern", "must be text")
@@ -116,6 +131,24 @@ def _pattern(value: object) -> str:
     except ValueError as error:
         raise _refused("pattern", str(error)) from None
     return value
+
+
+def _labels(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or len(value) > MAX_LABELS:
+        raise _refused("labels", f"must be an object of at most {MAX_LABELS} labels")
+    for name, text in value.items():
+        if not isinstance(name, str) or len(name) > MAX_LABEL_NAME or not _KEY.fullmatch(name):
+            raise _refused("labels", f"{name!r:.80} is not the name of a Kubernetes label")
+        if not isinstance(text, str) or not _VALUE.fullmatch(text):
+            raise _refused("labels", f"{name}: must be the value of a Kubernetes label, as text")
+    return value
+
+
+def _some_labels(value: object) -> dict[str, str]:
+    found = _labels(value)
+    if not found:
+        raise _refused("labels", "must have a label")
+    return found
 
 
 def list_of(low: int, high: int) -> BeforeValidator:
@@ -131,6 +164,12 @@ def list_of(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+_LABELS_SCHEMA = {
+    "maxProperties": MAX_LABELS,
+    "propertyNames": {"maxLength": MAX_LABEL_NAME, "pattern": LABEL_NAME},
+    "additionalProperties": {"type": "string", "pattern": LABEL_VALUE},
+}
+
 # Each check comes with the part of it that JSON Schema can express.
 Label = Annotated[str, Field(pattern=LABEL), BeforeValidator(_label)]
 PolicyName = Annotated[str, Field(pattern=LABEL), BeforeValidator(_policy_name)]
@@ -140,6 +179,11 @@ Action = Annotated[
     str,
     Field(json_schema_extra={"enum": ["Retry", "Fail"]}),
     BeforeValidator(_one_of("Retry", "Fail")),
+]
+WhenExhausted = Annotated[
+    str,
+    Field(json_schema_extra={"enum": ["End", "Park"]}),
+    BeforeValidator(_one_of("End", "Park")),
 ]
 Operator = Annotated[
     str,
@@ -167,7 +211,20 @@ Duration = Annotated[str, _WRITTEN, BeforeValidator(_duration)]
 PositiveDuration = Annotated[str, _WRITTEN, BeforeValidator(_longer_than_nothing)]
 GrowthFactor = Annotated[float, Field(gt=1), BeforeValidator(_growth_factor)]
 Amount = Annotated[str | int | float, BeforeValidator(_amount)]
+Labels = Annotated[
+    dict[str, str], Field(json_schema_extra=_LABELS_SCHEMA), BeforeValidator(_labels)
+]
+"""Labels as Kubernetes has them, by name."""
+SomeLabels = Annotated[
+    dict[str, str],
+    Field(json_schema_extra={**_LABELS_SCHEMA, "minProperties": 1}),
+    BeforeValidator(_some_labels),
+]
+RetryNumber = Annotated[
+    int, Field(ge=0, le=MAX_RETRY_LIMIT), BeforeValidator(whole_number(0, MAX_RETRY_LIMIT))
+]
 Cause = Annotated[
     RetryCause, BeforeValidator(_cause), WithJsonSchema({"type": "string", **RETRIABLE})
 ]
+SignatureKey = Annotated[str, Field(pattern=SIGNATURE), BeforeValidator(_signature)]
 PatternText = Annotated[str, Field(max_length=MAX_PATTERN), BeforeValidator(_pattern)]

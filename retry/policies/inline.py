@@ -27,6 +27,7 @@ from retry.policies.meaning import SECONDS, Meaning, fields_of
 MAX_RETRIES = 1_000_000
 MAX_PREEMPTION_RETRIES = 2**31 - 1
 MAX_EXIT_CODE = 255
+MOST_SAME = 100
 
 
 class BackoffStrategy(StrEnum):
@@ -38,6 +39,11 @@ class JitterMode(StrEnum):
     NONE = "none"
     DETERMINISTIC = "deterministic"
     RANDOM = "random"
+
+
+class WhenExhausted(StrEnum):
+    END = "end"
+    PARK = "park"
 
 
 _Enum = TypeVar("_Enum", bound=StrEnum)
@@ -133,10 +139,14 @@ PreemptionRetries = Annotated[
     Field(ge=0, le=MAX_PREEMPTION_RETRIES),
     BeforeValidator(whole_number(0, MAX_PREEMPTION_RETRIES)),
 ]
+SameFailures = Annotated[
+    int, Field(ge=2, le=MOST_SAME), BeforeValidator(whole_number(2, MOST_SAME))
+]
 Positive = Annotated[float, Field(gt=0), BeforeValidator(positive)]
 NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_not_negative)]
 Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_ratio)]
 Strategy = Annotated[BackoffStrategy, BeforeValidator(_member(BackoffStrategy))]
+Exhaustion = Annotated[WhenExhausted, BeforeValidator(_member(WhenExhausted))]
 Jitter = Annotated[JitterMode, BeforeValidator(_member(JitterMode))]
 RETRIABLE = {"enum": [cause.value for cause in RetryCause if cause not in NEVER_CAUSES]}
 """The causes that a policy may name, for JSON Schema."""
@@ -163,35 +173,51 @@ class InlinePolicy(_Value):
     """
 
     max_retries: Annotated[
-        Retries, Meaning("how often a chain is retried after failures", option="retries")
+        Retries, Meaning("maximum number of retries after failures", option="retries")
     ] = 0
     max_preemption_retries: Annotated[
         PreemptionRetries | None,
         Meaning(
-            "how often a chain is retried after causes of the platform",
-            empty="those spend max_retries, too",
+            "maximum number of retries after causes of the platform",
+            empty="they count against max_retries",
             option="preemption_retries",
         ),
     ] = None
+    retry_window: Annotated[
+        Positive | None,
+        Meaning(
+            "time in which these two limits count; older retries no longer use them up",
+            empty="the whole life of the chain",
+            unit=SECONDS,
+        ),
+    ] = None
+    reset_on_progress: Annotated[
+        StrictBool,
+        Meaning("whether these two limits count anew after an attempt that made progress"),
+    ] = False
+    stop_after_same: Annotated[
+        SameFailures | None,
+        Meaning("number of equal failures in a row that end the chain", empty="no limit"),
+    ] = None
     retry_delay: Annotated[Positive, Meaning("delay before a retry", unit=SECONDS)] = 60.0
-    backoff: Annotated[Strategy, Meaning("whether the delay grows from retry to retry")] = (
+    backoff: Annotated[Strategy, Meaning("how the delay changes from retry to retry")] = (
         BackoffStrategy.FIXED
     )
     backoff_multiplier: Annotated[
-        Positive, Meaning("what an exponential delay is multiplied by from retry to retry")
+        Positive, Meaning("factor by which an exponential delay grows with each retry")
     ] = 2.0
     max_retry_delay: Annotated[
         Positive | None,
-        Meaning("longest delay", empty="only the ceiling of 24 hours holds", unit=SECONDS),
+        Meaning("longest delay", empty="24 hours", unit=SECONDS),
     ] = 3600.0
     jitter: Annotated[
-        Jitter, Meaning("how delays are spread, so that not all retries come at once")
+        Jitter, Meaning("how delays are spread, so that retries do not start at the same time")
     ] = JitterMode.DETERMINISTIC
     jitter_ratio: Annotated[
-        Ratio, Meaning("the part of the delay, from 0 to 1, that jitter adds at most")
+        Ratio, Meaning("the most that jitter adds, as a part of the delay from 0 to 1")
     ] = 0.25
     eligible_causes: Annotated[
-        Causes, Meaning("causes after which a chain is retried; others are final")
+        Causes, Meaning("causes after which a chain is retried; after others it is not")
     ] = FAILURE_CAUSES | PLATFORM_CAUSES
     retry_on_exit_codes: Annotated[
         ExitCodes,
@@ -200,19 +226,26 @@ class InlinePolicy(_Value):
     no_retry_on_exit_codes: Annotated[
         ExitCodes,
         Meaning(
-            "exit codes after which a chain is never retried, whatever retry_on_exit_codes says"
+            "exit codes after which a chain is never retried, even if retry_on_exit_codes has them"
         ),
     ] = ()
     max_chain_duration: Annotated[
         Positive | None,
         Meaning(
-            "no retry comes due later than this after the first submission",
+            "longest time from the first submission until a retry is due",
             empty="no limit",
             unit=SECONDS,
         ),
     ] = None
+    on_exhausted: Annotated[
+        Exhaustion,
+        Meaning("whether an exhausted chain ends, or is parked until somebody decides"),
+    ] = WhenExhausted.END
+    park_for: Annotated[
+        Positive, Meaning("longest time that a chain stays parked; then it ends", unit=SECONDS)
+    ] = 86_400.0
     emit_retry_events: Annotated[
-        StrictBool, Meaning("whether streams, lists and webhooks tell of session.retry_* events")
+        StrictBool, Meaning("whether streams, lists and webhooks show session.retry_* events")
     ] = True
 
 
@@ -220,17 +253,17 @@ class Bounds(_Value):
     """The bounds that a layer sets for the layers below it. Null means no bound. Times are in
     seconds."""
 
-    max_retries: Annotated[Retries | None, Meaning("the most that anybody below may ask for")] = (
-        None
-    )
+    max_retries: Annotated[
+        Retries | None, Meaning("largest value that the layers below may set")
+    ] = None
     max_preemption_retries: Annotated[
-        PreemptionRetries | None, Meaning("the most that anybody below may ask for")
+        PreemptionRetries | None, Meaning("largest value that the layers below may set")
     ] = None
     max_chain_duration: Annotated[
-        Positive | None, Meaning("the longest that anybody below may ask for", unit=SECONDS)
+        Positive | None, Meaning("largest value that the layers below may set", unit=SECONDS)
     ] = None
     min_retry_delay: Annotated[
-        NotNegative | None, Meaning("the shortest that anybody below may ask for", unit=SECONDS)
+        NotNegative | None, Meaning("shortest delay that the layers below may set", unit=SECONDS)
     ] = None
 
 

@@ -6,7 +6,7 @@ the cheap ones first, over facts that are gathered once for each failure.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from retry.evidence.causes import RetryCause, oom_killed, rule_conditions
 from retry.evidence.termination import ContainerFacts, Termination, first_failed
@@ -17,6 +17,7 @@ from retry.policies.documents import (
     ExitCodes,
     Matcher,
     MemoryGrowth,
+    PlacementPart,
     PolicyDocument,
     Rule,
 )
@@ -42,13 +43,21 @@ class Facts:
         "_texts",
         "category",
         "cause",
+        "signature",
         "termination",
     )
 
-    def __init__(self, termination: Termination, cause: RetryCause, category: str = "") -> None:
+    def __init__(
+        self,
+        termination: Termination,
+        cause: RetryCause,
+        category: str = "",
+        signature: str = "",
+    ) -> None:
         self.termination = termination
         self.cause = cause
         self.category = category
+        self.signature = signature
         self._conditions: frozenset[str] | None = None
         self._considered: dict[_ContainerChoice, ContainerFacts | None] = {}
         self._codes: dict[_ContainerChoice, int | None] = {}
@@ -133,6 +142,14 @@ def _stated_oom(termination: Termination) -> bool:
 Test = Callable[[Facts], bool]
 
 
+class Placement(NamedTuple):
+    """The placement of the rule's retries, from its retry number `after` on."""
+
+    after: int
+    place: dict[str, Any]
+    """`nodeSelector` and `executors`, as the document has them; JSON values."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     """One rule with everything that its policy adds to it."""
@@ -149,6 +166,11 @@ class CompiledRule:
     avoids_node: bool
     growth: MemoryGrowth | None
     matchers: tuple[str, ...]
+    retry_window: float | None = None
+    """Seconds in which the limit counts."""
+    stop_after_same: int | None = None
+    reset_on_progress: bool = False
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +183,14 @@ class NamedPolicy:
     default: CompiledRule | None
     grows_memory: bool
     """Whether one of its rules changes the memory of the next attempt."""
+    most_same: int = 0
+    """The largest number of equal failures that a rule looks for."""
+    longest_window: float = 0.0
+    """The longest window in which a rule counts retries, in seconds."""
+    parks: bool | None = None
+    """Whether it parks exhausted chains; None if it does not say."""
+    park_for: float | None = None
+    """Seconds that a chain stays parked."""
 
     def payers(self) -> list[CompiledRule]:
         """Return the rules that grant retries, including the default action; each counter once."""
@@ -196,7 +226,17 @@ def compile_policy(document: PolicyDocument, *, revision: int | None) -> NamedPo
             growth=None,
             matchers=(),
         )
-    return NamedPolicy(name, revision, rules, default, any(rule.growth for rule in rules))
+    return NamedPolicy(
+        name,
+        revision,
+        rules,
+        default,
+        grows_memory=any(rule.growth for rule in rules),
+        most_same=max((rule.stop_after_same or 0 for rule in rules), default=0),
+        longest_window=max((rule.retry_window or 0.0 for rule in rules), default=0.0),
+        parks=None if spec.on_exhausted is None else spec.on_exhausted == "Park",
+        park_for=parse_duration(spec.park_for) if spec.park_for else None,
+    )
 
 
 def compile_category(category: FailureCategory) -> CompiledCategory:
@@ -235,7 +275,18 @@ def _rule(rule: Rule, document: PolicyDocument) -> CompiledRule:
         avoids_node=bool(avoidance and avoidance.mode == "node"),
         growth=rule.resources.memory if rule.resources else None,
         matchers=tuple(name for name, _ in tests),
+        retry_window=parse_duration(rule.retry_window) if rule.retry_window else None,
+        stop_after_same=rule.stop_after_same,
+        reset_on_progress=bool(rule.reset_on_progress),
+        placement=_placement(rule.placement),
     )
+
+
+def _placement(part: PlacementPart | None) -> Placement | None:
+    if part is None:
+        return None
+    place = part.document()
+    return Placement(place.pop("after", 0), place)
 
 
 def _backoff(part: BackoffPart | None) -> Backoff | None:
@@ -267,6 +318,9 @@ def _tests(matcher: Matcher, *, init: bool) -> tuple[tuple[str, Test], ...]:
     categories = getattr(matcher, "on_failure_category", None)
     if categories is not None:
         made["onFailureCategory"] = _categories(frozenset(categories))
+    signatures = getattr(matcher, "on_signatures", None)
+    if signatures is not None:
+        made["onSignatures"] = _signatures(frozenset(signatures))
     if matcher.on_conditions is not None:
         made["onConditions"] = _conditions(matcher.on_conditions, name, init)
     if matcher.on_exit_codes is not None:
@@ -285,6 +339,10 @@ def _causes(wanted: frozenset[RetryCause]) -> Test:
 
 def _categories(wanted: frozenset[str]) -> Test:
     return lambda facts: facts.category in wanted
+
+
+def _signatures(wanted: frozenset[str]) -> Test:
+    return lambda facts: facts.signature in wanted
 
 
 def _conditions(names: Sequence[str], container: str | None, init: bool) -> Test:

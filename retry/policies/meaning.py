@@ -1,4 +1,5 @@
-"""What the fields of a policy mean to people, told once, beside their types and bounds."""
+"""The meanings of the fields of a policy for people, in one place, beside their types and
+bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

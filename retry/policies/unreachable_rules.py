@@ -8,7 +8,7 @@ from retry.policies.documents import ExitCodes, PolicyDocument, Rule
 _CONTAINERS_OWN = ("onExitCodes", "onTerminationMessage")
 
 
-def shadowed(document: PolicyDocument) -> list[str]:
+def unreachable_rules(document: PolicyDocument) -> list[str]:
     """Return a warning for each rule that an earlier rule of the policy shadows.
 
     Only the matchers themselves are compared: two patterns count as different unless they are the
@@ -81,4 +81,5 @@ _COVERS: dict[str, Callable[[Rule, Rule], bool]] = {
     "onTerminationMessage": _same_pattern,
     "onFailureCategory": _listed("on_failure_category"),
     "onCauses": _listed("on_causes"),
+    "onSignatures": _listed("on_signatures"),
 }

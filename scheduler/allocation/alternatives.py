@@ -9,7 +9,7 @@ from django.conf import settings
 
 from scheduler.allocation.waiting_lines import Wish
 from scheduler.core.fit import Room
-from scheduler.models import Executor
+from scheduler.models import Executor, with_nodes_out
 
 
 class Alternatives:
@@ -20,6 +20,7 @@ class Alternatives:
         self._stale = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
         self._troubled: dict[int, set[str]] = defaultdict(set)
         """Names of executors that cannot start sessions of a project now, by project id."""
+        self._labels: dict[str, dict[str, str]] = {}
 
     def could_ever_run(self, project_id: int, wish: Wish) -> bool:
         """Return whether another executor that the wish does not avoid could run it when empty."""
@@ -27,6 +28,7 @@ class Alternatives:
         names = serving.difference(self._troubled[project_id])
         return any(
             name in self._empty
+            and wish.takes(self._labels[name])
             and self._empty[name].misfit(wish.ask, wish.node_avoided_on(name)) is None
             for name in names.difference(wish.avoid_executors)
         )
@@ -39,7 +41,9 @@ class Alternatives:
             last_seen_at__gte=self._stale, cordoned=False, max_sessions__gt=0
         )
         others = alive.exclude(pk=self._executor.pk).order_by("name")
-        for name, troubles, project in others.values_list("name", "project_troubles", "projects"):
+        columns = ("name", "project_troubles", "projects", "labels")
+        for name, troubles, project, labels in others.values_list(*columns):
+            self._labels[name] = labels
             found[project].append(name)
             for troubled in troubles:
                 self._troubled[int(troubled)].add(name)
@@ -48,5 +52,9 @@ class Alternatives:
     @cached_property
     def _empty(self) -> dict[str, Room]:
         names = {name for each in self._by_project.values() for name in each}
-        others = Executor.objects.filter(name__in=names)
-        return {name: Room(nodes, ()) for name, nodes in others.values_list("name", "nodes")}
+        columns = ("name", "nodes", "avoid_suspects", "auto_quarantine")
+        found = {}
+        for other in with_nodes_out(Executor.objects.filter(name__in=names).only(*columns)):
+            found[other.name] = Room(other.nodes, ())
+            found[other.name].close(other.closed_nodes)
+        return found

@@ -1,11 +1,14 @@
 """An executor in a lease round: what fits there now, and what is left to other executors."""
 
+from collections import defaultdict, deque
+from collections.abc import Sequence
+
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.waiting_lines import BusyQueue, Wish
 from scheduler.core.fairshare import WaitingLine, cost
-from scheduler.core.fit import Ask, Misfit, Room
-from scheduler.models import Executor
+from scheduler.core.fit import Ask, Avoid, Misfit, Room
+from scheduler.models import Avoids, Executor
 
 
 class Site:
@@ -13,13 +16,21 @@ class Site:
 
     def __init__(self, executor: Executor, room: Room, alternatives: Alternatives):
         self._name = executor.name
+        self._labels = executor.labels
+        self._suspects = executor.suspect_nodes
+        self._closed = executor.closed_nodes
+        self._all_avoid = executor.avoid_suspects == Avoids.ALL
         self._room = room
         self._alternatives = alternatives
-        self._misfits: dict[tuple[int, str], Misfit | None] = {}
-        self._spots: dict[WaitingLine, tuple[Ask, str]] = {}
+        self._misfits: dict[tuple[int, Avoid], Misfit | None] = {}
+        self._spots: dict[WaitingLine, tuple[Ask, Avoid]] = {}
+        self._nodes_avoided: dict[WaitingLine, str] = {}
         self._promised: WaitingLine | None = None
+        self._planned: dict[WaitingLine, deque[list[str]]] = defaultdict(deque)
         self.full: list[tuple[BusyQueue, WaitingLine]] = []
         """Lines that wait for room on this executor."""
+        self.hesitant: list[tuple[BusyQueue, WaitingLine]] = []
+        """Lines that fit, but only on suspect nodes, which they avoid."""
         self.left_waiting = 0
         """Number of lines that wait for room here or are left to other executors."""
 
@@ -28,46 +39,84 @@ class Site:
 
         `pool` is the total that the sizes of lines are shares of.
         """
+        if not wish.takes(self._labels):
+            return None
         node = self._node_to_avoid(queue, key, wish)
         misfit = self._misfit(key, wish, node)
         if misfit is not None and not misfit.ever:
             return None
         line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, pool))
-        self._spots[line] = (wish.ask, node)
+        avoid = self._avoid(node, wish)
+        self._spots[line], self._nodes_avoided[line] = (wish.ask, avoid), node
         if misfit is None and not self._leaves_to_others(queue, wish):
-            return line
+            if avoid == node or self._misfit(key, wish, avoid) is None:
+                return line
+            self.hesitant.append((queue, line))
         self.left_waiting += 1
         if misfit is not None:
             self.full.append((queue, line))
         return None
+
+    def relent(self, line: WaitingLine) -> None:
+        """Let a hesitant line use suspect nodes."""
+        self._spots[line] = self._spots[line][0], self._nodes_avoided[line]
+        self.left_waiting -= 1
 
     def book(self, line: WaitingLine) -> str:
         """Take room for one session of a line. Return "" or the reason why there is none."""
         if line is self._promised:
             self._promised = None
             return ""
-        if self._room.place(*self._spots[line]):
+        if self._plan(line):
             return ""
         self.left_waiting += 1
         return "room"
 
-    def reserve(self, line: WaitingLine) -> None:
-        """Reserve the nodes on which a line that waits for room will fit first."""
-        self._room.reserve(*self._spots[line])
+    def _plan(self, line: WaitingLine) -> bool:
+        nodes = self._room.place(*self._spots[line])
+        if nodes is not None:
+            self._planned[line].append(nodes)
+        return nodes is not None
+
+    def planned(self, line: WaitingLine) -> list[str]:
+        """Return the nodes of the line's next grant, one a rank. Each grant is asked for once."""
+        return self._planned[line].popleft()
+
+    def reserve(self, line: WaitingLine, before: Sequence[str]) -> list[str]:
+        """Keep nodes free for a line that waits for room. Return their names.
+
+        They are those reserved `before`, or else those on which it will fit first.
+        """
+        if self._room.keep(before):
+            return list(before)
+        ask, avoid = self._spots[line]
+        # If nothing else could ever hold it, a suspect node has to.
+        return self._room.reserve(ask, avoid) or self._room.reserve(ask, self._nodes_avoided[line])
 
     def promise(self, line: WaitingLine) -> None:
         """Keep room for the first session of a line that fits, before anything else is granted."""
-        if self._promised is None and self._room.place(*self._spots[line]):
+        if self._promised is None and self._plan(line):
             self._promised = line
 
     def node_avoided(self, line: WaitingLine) -> str:
         """Return the node of this executor that the sessions of a line avoid; "" for none."""
-        return self._spots[line][1]
+        return self._nodes_avoided[line]
 
-    def _misfit(self, key: int, wish: Wish, node: str) -> Misfit | None:
-        if (key, node) not in self._misfits:
-            self._misfits[key, node] = self._room.misfit(wish.ask, node)
-        return self._misfits[key, node]
+    def nodes_left_out(self, line: WaitingLine) -> list[str]:
+        """Return the nodes that the sessions of a line must not use, if no others are named."""
+        avoid = self._spots[line][1]
+        return sorted(self._closed | (avoid if isinstance(avoid, frozenset) else frozenset()))
+
+    def _avoid(self, node: str, wish: Wish) -> Avoid:
+        """Return what a wish avoids here: a node, and suspect nodes as long as others fit."""
+        if not self._suspects or not (wish.retry or self._all_avoid):
+            return node
+        return self._suspects | {node} if node else self._suspects
+
+    def _misfit(self, key: int, wish: Wish, avoid: Avoid) -> Misfit | None:
+        if (key, avoid) not in self._misfits:
+            self._misfits[key, avoid] = self._room.misfit(wish.ask, avoid)
+        return self._misfits[key, avoid]
 
     def _leaves_to_others(self, queue: BusyQueue, wish: Wish) -> bool:
         """Return whether the wish avoids this executor and another one could run it."""

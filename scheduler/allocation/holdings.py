@@ -1,5 +1,7 @@
 """The leases of an executor, and the room that they leave."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,14 +11,18 @@ from podspec.resources import Amounts
 from scheduler.allocation.waiting_lines import ONE, amounts_of
 from scheduler.core.fit import Ask, Room
 from scheduler.core.foreign_usage import Known, crowded, with_others
+from scheduler.models import Executor
 from scheduler.wire import LeaseCall
 from sessions_app.core.quotas import SESSIONS
 from sessions_app.db.bulk import array
 
-# Sessions whose node is known come first. The others get what is then left.
+# Sessions whose nodes are known come first. The others get what is then left. The planned nodes
+# count until the session's node is reported; of several pods, only one node is ever reported.
 _HELD = """
-    SELECT l.executor_id, s.queue_id, s.retry_count > 0, s.node, c.resources::text,
-        c.cluster_size, count(*)
+    SELECT l.executor_id, s.queue_id, s.retry_count > 0,
+        CASE WHEN s.node <> '' AND (c.cluster_size = 1 OR l.nodes IS NULL)
+            THEN jsonb_build_array(s.node)::text ELSE coalesce(l.nodes::text, '') END,
+        c.resources::text, c.cluster_size, count(*)
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE l.executor_id = ANY(%s::bigint[])
@@ -37,10 +43,16 @@ class Held(NamedTuple):
 
     queue_id: int
     retry: bool
-    node: str
+    known_nodes: str
+    """The nodes as JSON text; "" if none is known."""
     resources: str
     pods: int
     leases: int
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes of each of these leases, one a rank; empty if they are not known."""
+        return json.loads(self.known_nodes) if self.known_nodes else []
 
     @property
     def ask(self) -> Ask:
@@ -63,6 +75,7 @@ def leases_held(*executor_ids: int) -> dict[int, list[Held]]:
     return held
 
 
+_EMPTY = ("name", "allocatable", "labels", "taints")
 # Includes sessions that have ended: their executor still counts their runs.
 _NAMED = """
     SELECT s.node, c.resources::text, c.cluster_size, count(*)
@@ -87,10 +100,22 @@ def reported_nodes(call: LeaseCall) -> list[dict[str, Any]] | None:
     )
 
 
-def room_beside(nodes: Sequence[Mapping[str, Any]], held: Sequence[Held]) -> Room:
-    """Return the room on the nodes after subtracting foreign usage and the leases held."""
-    room = Room(nodes, ())
+def nodes_digest(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Return a digest of what nodes are when empty, 32 characters: it changes as they do."""
+    empty = [[node.get(name) for name in _EMPTY] for node in nodes]
+    return hashlib.blake2b(json.dumps(empty, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def room_beside(executor: Executor, held: Sequence[Held]) -> Room:
+    """Return the room on an executor's nodes beside foreign usage, refusals and the leases held.
+
+    Nodes in quarantine have none, if they were read with the executor.
+    """
+    room = Room(executor.nodes, ())
+    room.refuse(executor.refusals)
     for each in held:
+        ask, nodes = each.ask, each.nodes
         for _ in range(each.leases):
-            room.take(each.ask, node=each.node)
+            room.take(ask, nodes=nodes)
+    room.close(executor.closed_nodes)
     return room

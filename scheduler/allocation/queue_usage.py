@@ -1,7 +1,7 @@
 """The amounts that queues hold, their cost, and the decayed priority that remembers it."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from podspec.quantity import parse
 from podspec.resources import Amounts, total
-from scheduler.allocation.holdings import held_amounts
+from scheduler.allocation.holdings import Held, held_amounts
 from scheduler.core.fairshare import FLOOR, cost, current_priority
 from scheduler.core.fit import Room
 from scheduler.locks import try_lock
@@ -26,17 +26,14 @@ _USED = """
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE s.fencing_token = l.fencing_token AND s.phase = 'live'
-        AND (%(since)s::timestamptz IS NULL OR l.granted_at > %(since)s)
         AND (%(queues)s::bigint[] IS NULL OR s.queue_id = ANY(%(queues)s::bigint[]))
     GROUP BY s.queue_id, c.resources, c.cluster_size
 """
 
 
-def amounts_used(
-    *, since: datetime | None = None, queues: Collection[int] | None = None
-) -> dict[int, Amounts]:
-    """Return the amounts that leases hold, by queue id; if given, of leases since `since`."""
-    wanted = {"since": since, "queues": None if queues is None else array(queues)}
+def amounts_used(queues: Collection[int] | None = None) -> dict[int, Amounts]:
+    """Return the amounts that leases hold, by queue id; of all queues or of these."""
+    wanted = {"queues": None if queues is None else array(queues)}
     parts: dict[int, list[Amounts]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(_USED, wanted)
@@ -138,35 +135,95 @@ def _write(rows: list[_Row], now: datetime) -> None:
             )
 
 
-class Standing(NamedTuple):
-    """The usage of all queues in a round: the pool, and a level for each queue."""
+class UsageLevels(NamedTuple):
+    """The usage of all queues in a round: the pool, the shares held now, decayed priorities."""
 
     pool: Amounts
-    levels: Mapping[int, float]
+    holds: Mapping[int, float]
+    priorities: Mapping[int, float]
 
-    def level(self, queue_id: int) -> float:
-        """Return max(decayed, current) cost: the first lags, the second has no memory."""
-        return self.levels.get(queue_id, FLOOR)
+    def held(self, queue_id: int) -> float:
+        """Return the share that the queue's live leases hold at this moment."""
+        return self.holds.get(queue_id, FLOOR)
+
+    def history(self, queue_id: int) -> float:
+        """Return the decayed priority of a queue; 0.0 if it has no past."""
+        return self.priorities.get(queue_id, 0.0)
+
+    def left_beside(self, claiming: Iterable[int]) -> float:
+        """Return the part of the pool that queues other than those `claiming` do not hold."""
+        others = self.holds.keys() - set(claiming)
+        return max(1.0 - sum(self.holds[each] for each in others), 0.0)
 
 
-def queues_standing(own: Amounts, now: datetime) -> Standing:
+def usage_levels(
+    own: Amounts, now: datetime, *, besides: tuple[int, Iterable[Held]] | None = None
+) -> UsageLevels:
     """Return the usage of all queues that hold or held anything, as of now.
 
-    `own` is the total of the asking executor: the pool is never less. Leases granted since the
-    usage was last added up count, too.
+    `own` is the total of the asking executor: the pool is never less. `besides` is its id with its
+    leases, if the caller has read them already.
     """
     known = Pool.objects.first()
     pool = dict(own)
     for name, value in known.amounts.items() if known else ():
         pool[name] = max(parse(value), pool.get(name, Decimal(0)))
-    granted = amounts_used(since=known.computed_at if known else None)
-    held = {queue_id: cost(each, pool) for queue_id, each in granted.items()}
-    priorities: dict[int, float] = {}
-    for row in QueueUsage.objects.all():
-        priorities[row.queue_id] = _decayed(row, row.cost, now)
-        held[row.queue_id] = held.get(row.queue_id, 0.0) + row.cost
-    levels = {
-        queue_id: max(held.get(queue_id, 0.0), priorities.get(queue_id, FLOOR))
-        for queue_id in held.keys() | priorities.keys()
-    }
-    return Standing(pool, levels)
+    executor_id, leases = besides or (None, ())
+    used = _used_now(executor_id, leases)
+    priorities = {row.queue_id: _decayed(row, row.cost, now) for row in QueueUsage.objects.all()}
+    return UsageLevels(
+        pool, {queue_id: cost(each, pool) for queue_id, each in used.items()}, priorities
+    )
+
+
+# The lease has what is needed: a join of all leases with their sessions takes ten times as long.
+# Only leases that a server of the previous version granted are joined. A lease whose session was
+# cancelled before it was accepted counts until its executor's next call or the sweep.
+_USED_NOW = """
+    SELECT l.queue_id, l.scheduling_key, '', 0, count(*) FROM scheduler_lease l
+    WHERE l.executor_id <> %(without)s AND l.scheduling_key IS NOT NULL GROUP BY 1, 2
+    UNION ALL
+    SELECT s.queue_id, NULL, c.resources::text, c.cluster_size, count(*)
+    FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE l.executor_id <> %(without)s AND l.scheduling_key IS NULL GROUP BY 1, 3, 4
+"""
+_SIZES = """
+    SELECT v.key, c.resources::text, c.cluster_size
+    FROM (SELECT DISTINCT ON (scheduling_key) scheduling_key, session_id FROM scheduler_lease
+        WHERE scheduling_key = ANY(%s::bigint[])) v(key, session_id)
+    JOIN sessions_app_session s ON s.id = v.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+"""
+_MOST_SIZES = 20_000
+_sizes: dict[int, tuple[str, int]] = {}
+"""Resources and pods by scheduling key. They never expire: the key determines both."""
+
+
+def _used_now(executor_id: int | None, leases: Iterable[Held]) -> dict[int, Amounts]:
+    """Return the amounts that leases hold, by queue id: these of one executor, and all others."""
+    parts: dict[int, list[Amounts]] = defaultdict(list)
+    for each in leases:
+        parts[each.queue_id].append(each.taken)
+    with connection.cursor() as cursor:
+        cursor.execute(_USED_NOW, {"without": executor_id or 0})
+        rows = cursor.fetchall()
+    sizes = _sizes_of({row[1] for row in rows if row[1] is not None})
+    for queue_id, key, resources, pods, count in rows:
+        size = (resources, pods) if key is None else sizes.get(key)
+        if size is not None:
+            parts[queue_id].append(held_amounts(size[0], size[1], count))
+    return {queue_id: total(each) for queue_id, each in parts.items()}
+
+
+def _sizes_of(keys: set[int]) -> Mapping[int, tuple[str, int]]:
+    known = {key: _sizes[key] for key in keys if key in _sizes}
+    if unknown := keys - known.keys():
+        if len(_sizes) > _MOST_SIZES:
+            _sizes.clear()
+        with connection.cursor() as cursor:
+            cursor.execute(_SIZES, [array(unknown)])
+            found = {key: (resources, pods) for key, resources, pods in cursor.fetchall()}
+        _sizes.update(found)
+        known |= found
+    return known

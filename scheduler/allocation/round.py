@@ -14,8 +14,10 @@ from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.holdings import Held, room_beside
+from scheduler.allocation.patience import Patience
 from scheduler.allocation.project_troubles import troubled_projects
-from scheduler.allocation.queue_usage import Standing, amounts_used, queues_standing
+from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
+from scheduler.allocation.reservations import Reserved, reservations_write
 from scheduler.allocation.scheduling_keys import scheduling_keys_assign
 from scheduler.allocation.waiting_lines import (
     ONE,
@@ -26,16 +28,28 @@ from scheduler.allocation.waiting_lines import (
     heads_read,
     wishes_of,
 )
-from scheduler.core.fairshare import Claimant, Division, Grant, Limit, WaitingLine, cost
+from scheduler.core.fairshare import (
+    Claimant,
+    Division,
+    Grant,
+    Limit,
+    Standing,
+    WaitingLine,
+    cost,
+    levels_with_history,
+)
 from scheduler.core.fit import Room
-from scheduler.locks import claim_lines, claim_queues, lines_by_index
-from scheduler.models import Executor
+from scheduler.core.placement import MOST_REFUSALS
+from scheduler.locks import claim_queues, claim_waiting_sessions, waiting_lines_by_index
+from scheduler.models import Executor, Placement
 from sessions_app.core.quotas import SESSIONS, Quota, Quotas
 from sessions_app.in_force.quotas import quotas_lock, quotas_read
 from sessions_app.locks import LockedSession
 
 PASSES = 3
 """Passes of a round; the later ones replace sessions that another round claimed first."""
+MOST_RESERVED = 0.25
+"""Most of the pool that is kept free for starved sessions; one of them always gets its nodes."""
 MOST_HEADS = 20_000
 """Maximum number of heads read at first over all lines; at least two of each line are read."""
 
@@ -61,15 +75,25 @@ class Allocation:
         self._slots = slots
         self._now = now
         self._alternatives = Alternatives(executor, now)
+        self._patience = Patience(executor, now)
+        self._before: Reserved = executor.reserved or {}
+        """The reservations that the round before has left."""
+        self._reservations: dict[str, list[str]] = {}
+        """The reservations that this round leaves."""
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
         """Number of sessions that the round has locked, by queue and scheduling key."""
-        self._keys: dict[UUID, int] = {}
         self._quotas = Quotas(())
         self.sessions: list[LockedSession] = []
+        self.keys: dict[UUID, int] = {}
+        """The scheduling keys of the sessions, by session id."""
+        self.nodes: dict[UUID, list[str]] = {}
+        """The planned nodes of the sessions that are bound to them, one a rank, by session id."""
         self.avoided: dict[UUID, str] = {}
         """The nodes that some of the sessions avoid, by session id."""
+        self.left_out: dict[UUID, list[str]] = {}
+        """Suspect nodes and those in quarantine, for sessions that no nodes are named to."""
         self.left_waiting = 0
         """Number of lines that wait for room here or are left to other executors."""
 
@@ -81,9 +105,15 @@ class Allocation:
         self._queues = busy_queues(projects, without=troubled_projects(self._executor))
         self._wishes = wishes_of(self._queues)
         if self._queues:
-            with lines_by_index():
+            with waiting_lines_by_index():
                 self._fill()
         self._admit()
+        self._save_reservations()
+
+    def _save_reservations(self) -> None:
+        for session in self.sessions:
+            self._reservations.pop(str(session.id), None)
+        reservations_write(self._executor, self._before, self._reservations)
 
     def _fill(self) -> None:
         for _ in range(PASSES):
@@ -108,28 +138,28 @@ class Allocation:
         quotas = quotas_lock({session.project_id for session in self.sessions})
         wanted, self.sessions = self.sessions, []
         for session in wanted:
-            counted = self._wishes[self._keys[session.id]].counted
+            counted = self._wishes[self.keys[session.id]].counted
             if quotas.held(session.project_id, counted) is None:
                 quotas.take(session.project_id, counted)
                 self.sessions.append(session)
 
     def _room(self) -> Room:
-        room = room_beside(self._executor.nodes, self._held)
-        for (_, key), count in self._given.items():
-            for _ in range(count):
-                room.take(self._wishes[key].ask)
+        room = room_beside(self._executor, self._held)
+        for session in self.sessions:
+            ask = self._wishes[self.keys[session.id]].ask
+            room.take(ask, nodes=self.nodes.get(session.id, ()))
         return room
 
     @cached_property
-    def _standing(self) -> Standing:
+    def _usage(self) -> UsageLevels:
         own = {**Room(self._executor.nodes, ()).whole, SESSIONS: ONE * self._executor.max_sessions}
-        return queues_standing(own, self._now)
+        return usage_levels(own, self._now, besides=(self._executor.pk, self._held))
 
     @cached_property
     def _shares(self) -> Mapping[int, _Share]:
         shares: dict[int, _Share] = defaultdict(lambda: _Share(0.0, 0.0))
         for each in self._held:
-            size = cost(each.taken, self._standing.pool)
+            size = cost(each.taken, self._usage.pool)
             before = shares[each.queue_id]
             by_retries = before.by_retries + (size if each.retry else 0.0)
             shares[each.queue_id] = _Share(before.all + size, by_retries)
@@ -138,6 +168,9 @@ class Allocation:
     def _divide(self, site: Site) -> list[Grant]:
         """Return the grants of the room that is free, as if no other round took any session."""
         waiting_lines = {queue.id: self._waiting_lines(site, queue) for queue in self._queues}
+        for queue, line in self._patience.over(site.hesitant):
+            site.relent(line)
+            waiting_lines[queue.id].append(line)
         ready = [queue for queue in self._queues if waiting_lines[queue.id]]
         limits = self._limits(ready)
         claimants = [
@@ -148,6 +181,7 @@ class Allocation:
                 claimant := self._claimant(queue, waiting_lines[queue.id], limits[queue.id])
             ).waiting_lines
         ]
+        self._remember(claimants)
         self._keep_room(site)
         division = Division(
             claimants,
@@ -162,7 +196,7 @@ class Allocation:
     def _waiting_lines(self, site: Site, queue: BusyQueue) -> list[WaitingLine]:
         """Return the lines of a queue from which this executor could take sessions now."""
         wishes = [(key, self._wishes[key]) for key in queue.keys if key in self._wishes]
-        pool = self._standing.pool
+        pool = self._usage.pool
         found = [site.line(queue, key, wish, pool) for key, wish in wishes]
         return [line for line in found if line is not None]
 
@@ -174,7 +208,7 @@ class Allocation:
         return Claimant(
             queue.id,
             queue.factor,
-            self._standing.level(queue.id) + sum(line.size * count for line, count in mine),
+            self._usage.held(queue.id) + sum(line.size * count for line, count in mine),
             # A line that already exceeds a limit need not be read.
             [
                 line
@@ -186,6 +220,19 @@ class Allocation:
             held_by_retries=share.by_retries
             + sum(line.size * count for line, count in mine if line.retry),
         )
+
+    def _remember(self, claimants: Sequence[Claimant]) -> None:
+        """Let history move the levels of queues that are near their share."""
+        usage = self._usage
+        levels = levels_with_history(
+            {
+                each.queue: Standing(each.factor, each.level, usage.history(each.queue))
+                for each in claimants
+            },
+            left=usage.left_beside(each.queue for each in claimants),
+        )
+        for claimant in claimants:
+            claimant.level = levels[claimant.queue]
 
     def _limits(self, queues: Sequence[BusyQueue]) -> dict[int, list[Limit]]:
         """Return the limits by queue id; omit queues whose limits another round holds.
@@ -222,10 +269,14 @@ class Allocation:
         return limits
 
     def _keep_room(self, site: Site) -> None:
-        """Reserve nodes for the session that has waited longest for room here.
+        """Keep nodes free for starved sessions, the same ones in each round.
 
         Otherwise smaller sessions, which fit whenever anything ends, would take the room forever.
         """
+        self._reservations = self._reserve(site)
+
+    def _reserve(self, site: Site) -> dict[str, list[str]]:
+        """Return the nodes that are kept free now, by session id."""
         limited = {queue.id for queue, _ in site.full if queue.resource_limits}
         used = amounts_used(queues=limited) if limited else {}
         waiting = [
@@ -233,10 +284,37 @@ class Allocation:
             for queue, line in site.full
             if not any(limit.exceeded_by(line.amounts) for limit in self._known(queue, used))
         ]
-        if waiting:
-            heads_read([Reading(queue.id, line, 0, 1) for queue, line in waiting])
-            if oldest := self._starved(line for _, line in waiting):
-                site.reserve(oldest)
+        if not waiting:
+            return {}
+        heads_read([Reading(queue.id, line, 0, 1) for queue, line in waiting])
+        reserved: dict[str, list[str]] = {}
+        whole = 0.0
+        for line in self._by_claim(waiting):
+            whole += line.size
+            session = str(line.heads[0].id)
+            # What others have made room for stays reserved.
+            if reserved and whole > MOST_RESERVED and session not in self._before:
+                break
+            reserved[session] = site.reserve(line, self._before.get(session, ()))
+        return reserved
+
+    def _by_claim(self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
+        """Return the lines whose heads are starved: of the queue furthest below its share first,
+        then the oldest. Those that have a reservation keep their place before all others."""
+        weights = sum(1 / queue.factor for queue in self._queues)
+        starved = [
+            (q, line)
+            for q, line in waiting
+            if self._starved([line]) is not None or str(line.heads[0].id) in self._before
+        ]
+
+        def rank(each: tuple[BusyQueue, WaitingLine]) -> tuple[bool, float, float]:
+            queue, line = each
+            fresh = str(line.heads[0].id) not in self._before
+            above = self._usage.held(queue.id) - 1 / queue.factor / weights
+            return fresh, above, _made_at(line.heads[0].id)
+
+        return [line for _, line in sorted(starved, key=rank)]
 
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
         """Return the limits of a queue as read without locks; other rounds may be using them up."""
@@ -249,6 +327,15 @@ class Allocation:
         heads = [(_made_at(line.heads[0].id), line) for line in waiting_lines if line.heads]
         made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
         return oldest if made_at < since else None
+
+    def _reserved(self, waiting_lines: Iterable[WaitingLine]) -> WaitingLine | None:
+        """Return a line whose head has a reservation and fits now; keep it until it is leased."""
+        for line in waiting_lines:
+            session = str(line.heads[0].id) if line.heads else ""
+            if nodes := self._before.get(session):
+                self._reservations[session] = nodes
+                return line
+        return None
 
     def _read_and_divide(
         self, site: Site, division: Division, claimants: Sequence[Claimant]
@@ -264,29 +351,38 @@ class Allocation:
         while unread := division.go_on():
             wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
             heads_read([Reading(queue_of[line], line, read[line], wanted[line]) for line in unread])
-            if not division.grants and (oldest := self._starved(unread)):
-                site.promise(oldest)
+            if not division.grants and (first := self._reserved(unread) or self._starved(unread)):
+                site.promise(first)
             read.update(wanted)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
         """Lock as many sessions of each line as were granted. Return the number locked."""
         counts = Counter((grant.claimant.queue, grant.line) for grant in grants)
-        claimed = claim_lines(
+        claimed = claim_waiting_sessions(
             [(queue, line.key, count) for (queue, line), count in counts.items()],
             passed=[session.id for session in self.sessions],
         )
         found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
         for claimant, line in grants:
-            session = next(found[line], None)
+            session, nodes = next(found[line], None), site.planned(line)
             if session is None:
                 continue
+            if nodes and self._names_nodes(session):
+                self.nodes[session.id] = nodes
+            elif names := site.nodes_left_out(line):
+                self.left_out[session.id] = names
             self.sessions.append(session)
-            self._keys[session.id] = line.key
+            self.keys[session.id] = line.key
             self._given[claimant.queue, line.key] += 1
             self._quotas.take(session.project_id, self._wishes[line.key].counted)
             if node := site.node_avoided(line):
                 self.avoided[session.id] = node
         return sum(len(each) for each in claimed)
+
+    def _names_nodes(self, session: LockedSession) -> bool:
+        """Return whether the session is bound to its nodes; not after too many refused plans."""
+        refused = session.placement_refusals or 0
+        return self._executor.placement == Placement.NODE and refused < MOST_REFUSALS
 
 
 def _made_at(session_id: UUID) -> float:

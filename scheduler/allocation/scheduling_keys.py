@@ -15,6 +15,7 @@ _KEY = scheduling_key_sql(
     avoid_node="s.avoid_node",
     avoid_node_of="CASE s.avoid_node WHEN '' THEN '' ELSE coalesce(f.executor, '') END",
     avoid_executors="s.avoid_executors",
+    executor_labels="c.executor_labels",
 )
 _ASSIGN = f"""
     UPDATE sessions_app_session w SET scheduling_key = k.key

@@ -10,14 +10,14 @@ from uuid import UUID
 
 from django.db import connection
 
-from podspec.resources import Amounts, requested
+from podspec.resources import Amounts, Unparsed, requested, spellings
 from scheduler.core.fairshare import Order, WaitingLine
 from scheduler.core.fit import Ask
 from scheduler.core.node_rules import NodeRules, node_rules
 from sessions_app.db.bulk import array, columns
 from sessions_app.services.write.usage import taken_by
 
-MOST_LINES = 8_000
+MAX_LINES = 8_000
 """Maximum number of lines of all queues together that one round reads."""
 LINES_OF_A_QUEUE = (4, 200)
 """Minimum and maximum number of lines that one round reads of each queue."""
@@ -49,6 +49,14 @@ class Wish(NamedTuple):
     retry: bool
     counted: Mapping[str, Decimal]
     """Amounts that one session takes from quotas."""
+    spellings: Unparsed
+    """The amounts for each pod as its submission spells them."""
+    executor_labels: Mapping[str, str] | None = None
+    """The labels that its executor must have, if a rule says so."""
+
+    def takes(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an executor with these labels may run it."""
+        return self.executor_labels is None or self.executor_labels.items() <= labels.items()
 
     def node_avoided_on(self, executor: str) -> str:
         """Return the node of this executor that is avoided; "" for none."""
@@ -114,7 +122,7 @@ def busy_queues(projects: list[int] | None, *, without: Sequence[int] = ()) -> l
     if not found:
         return []
     least, most = LINES_OF_A_QUEUE
-    share = min(max(MOST_LINES // len(found), least), most)
+    share = min(max(MAX_LINES // len(found), least), most)
     _read_keys(found, found, _LOWEST, share)
     crowded = [queue.id for queue in found.values() if len(queue.keys) == share]
     if crowded:
@@ -137,7 +145,8 @@ def _limits(text: str) -> dict[str, Any]:
 
 
 _ASKED = """c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
-        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0"""
+        coalesce(f.executor, ''), s.avoid_executors::text, s.retry_count > 0,
+        c.executor_labels::text"""
 # Reads any one session of each line: all sessions of a line are alike in these columns.
 _WISHES = f"""
     SELECT w.key, {_ASKED}
@@ -170,11 +179,19 @@ def wishes_of(queues: Iterable[BusyQueue]) -> dict[int, Wish]:
 
 
 def _wish(row: Sequence[Any]) -> Wish:
-    resources, pods, pod_spec, node, node_of, avoided, retry = row
+    resources, pods, pod_spec, node, node_of, avoided, retry, labels = row
     rules = _rules(pod_spec) if pod_spec else node_rules(None)
     ask = Ask(amounts_of(resources), pods, rules)
     counted = taken_by(resources, pods)
-    return Wish(ask, node, node_of, frozenset(json.loads(avoided)), retry, counted)
+    avoids = frozenset(json.loads(avoided))
+    spelt = spellings(json.loads(resources))
+    wanted = json.loads(labels) if labels else None
+    return Wish(ask, node, node_of, avoids, retry, counted, spelt, wanted)
+
+
+def ask_of(resources: Mapping[str, Any], pods: int, pod_spec: Mapping[str, Any] | None) -> Ask:
+    """Return what a specification asks for."""
+    return Ask(requested(resources), pods, node_rules(pod_spec))
 
 
 @lru_cache(maxsize=1024)
@@ -208,7 +225,8 @@ def queue_keys(queue_id: int) -> list[int]:
     """Return the keys of the lines of one queue, at most as many as a round would read."""
     with connection.cursor() as cursor:
         cursor.execute(
-            _KEYS, {"queues": array([queue_id]), "first": _LOWEST, "most": LINES_OF_A_QUEUE[1]}
+            _KEYS,
+            {"queues": array([queue_id]), "first": _LOWEST, "most": LINES_OF_A_QUEUE[1]},
         )
         return [key for _, key in cursor.fetchall()]
 

@@ -7,16 +7,29 @@ from typing import Any
 import graphene
 
 from scheduler.api import overview_shapes, registry_shapes
+from scheduler.api.nodes import NodeFilter
 from scheduler.api.overview import OverviewFilter, overview_json
-from scheduler.api.registry import ExecutorFilter
-from scheduler.api.registry_render import executor_json, lease_json, node_json
-from scheduler.models import Lease
+from scheduler.api.preemptions import PreemptionFilter
+from scheduler.api.registry import ExecutorFilter, ReservationFilter
+from scheduler.api.registry_render import (
+    executor_json,
+    lease_json,
+    node_json,
+    nodes_json,
+    preemptions_json,
+    reservation_json,
+)
+from scheduler.models import Lease, Node
 from scheduler.overview import overview
 from scheduler.selectors import (
     executor_get,
     executors_leases,
     executors_listed,
     executors_nodes,
+    node_get,
+    nodes_listed,
+    preemptions_listed,
+    reservations_listed,
 )
 from sessions_app.api.graphql.connections import (
     Page,
@@ -42,6 +55,9 @@ from sessions_app.locks import database_now
 
 _ExecutorShape: Any = shape_of(registry_shapes.Executor, kinds={"incarnation": BigInt})
 _NodeShape: Any = shape_of(registry_shapes.ExecutorNode)
+_ClusterNodeShape: Any = shape_of(registry_shapes.ClusterNode)
+_ReservationShape: Any = shape_of(registry_shapes.Reservation)
+_PreemptionShape: Any = shape_of(registry_shapes.Preemption)
 _LeaseShape: Any = shape_of(
     registry_shapes.ExecutorLease,
     kinds={"fencing_token": BigInt, "status": SessionStatus},
@@ -50,6 +66,18 @@ _LeaseShape: Any = shape_of(
 
 class ExecutorNode(_NodeShape, RestObject):
     """A node as the executor last reported it. Amounts are Kubernetes quantities."""
+
+
+class ClusterNode(_ClusterNodeShape, RestObject):
+    """A node of an executor: whether it is suspect or in quarantine, and how attempts end there."""
+
+
+class Reservation(_ReservationShape, RestObject):
+    """Nodes of an executor that are kept free for a session that waited for too long."""
+
+
+class Preemption(_PreemptionShape, RestObject):
+    """A session that made room for another one, or would have in a dry run."""
 
 
 class ExecutorLease(_LeaseShape, RestObject):
@@ -63,6 +91,9 @@ class ExecutorLease(_LeaseShape, RestObject):
 
 
 ExecutorNodeConnection = connection_to(ExecutorNode)
+ClusterNodeConnection = connection_to(ClusterNode)
+ReservationConnection = connection_to(Reservation)
+PreemptionConnection = connection_to(Preemption)
 ExecutorLeaseConnection = connection_to(ExecutorLease)
 
 
@@ -101,6 +132,27 @@ class ExecutorQueries:
 
     executor = one(Executor, "One executor.", name=graphene.String(required=True))
     executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
+    reservations = pages(
+        ReservationConnection,
+        "The nodes that are kept free for sessions that waited for too long, oldest first.",
+        **arguments_of(ReservationFilter),
+    )
+    preemptions = pages(
+        PreemptionConnection,
+        "The sessions that made room for others, or would have in a dry run, newest first.",
+        **arguments_of(PreemptionFilter),
+    )
+    cluster_node = one(
+        ClusterNode,
+        "One node of an executor.",
+        executor=graphene.String(required=True),
+        name=graphene.String(required=True),
+    )
+    cluster_nodes = pages(
+        ClusterNodeConnection,
+        "The nodes of executors by executor and name, and which of them are suspect.",
+        **arguments_of(NodeFilter),
+    )
     overview = one(
         type_of(overview_shapes.Overview),
         "The current state: what waits, what runs, the throughput and the causes of failures.",
@@ -119,6 +171,28 @@ class ExecutorQueries:
         return page_of(Executor, wanted, RowCursor("name"), page, render_executors)
 
     @staticmethod
+    def resolve_reservations(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        page, rows = Page.of(asked), reservations_listed(actor_of(info))
+        wanted = read_arguments(ReservationFilter, asked).apply(rows)
+        return page_of(Reservation, wanted, RowCursor("id"), page, _reservations)
+
+    @staticmethod
+    def resolve_preemptions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        page, rows = Page.of(asked), preemptions_listed(actor_of(info))
+        wanted = read_arguments(PreemptionFilter, asked).apply(rows)
+        return page_of(Preemption, wanted, RowCursor("-id"), page, preemptions_json)
+
+    @staticmethod
+    def resolve_cluster_node(_root: None, info: Any, executor: str, name: str) -> Peer[Node]:
+        return node_found(actor_of(info), executor, name)
+
+    @staticmethod
+    def resolve_cluster_nodes(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
+        page, actor = Page.of(asked), actor_of(info)
+        wanted = read_arguments(NodeFilter, asked).apply(nodes_listed(actor))
+        return page_of(ClusterNode, wanted, RowCursor("address"), page, partial(nodes_json, actor))
+
+    @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
@@ -130,6 +204,12 @@ class ExecutorQueries:
 def executor_found(actor: Actor, name: str) -> Peer[Any]:
     """Return the executor with this name."""
     return single_peer(Executor, executor_get(actor, name, Action.EXECUTOR_READ), render_executors)
+
+
+def node_found(actor: Actor, executor: str, name: str) -> Peer[Node]:
+    """Return the node of this executor with this name."""
+    found = node_get(actor, executor, name)
+    return single_peer(ClusterNode, found, partial(nodes_json, actor))
 
 
 def render_executors(rows: Sequence[Any]) -> list[dict[str, Any]]:
@@ -145,6 +225,10 @@ def _sessions(actor: Actor, rows: Sequence[Lease]) -> list[Any]:
 def _nodes(actor: Actor, page: Page, rows: Sequence[Any]) -> list[Slice[Any]]:
     found = executors_nodes(actor, rows, page.after or "", page.first + 1)
     return [slice_of(each, page, [node["name"] for node in each]) for each in found]
+
+
+def _reservations(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    return [reservation_json(row) for row in rows]
 
 
 def _node_peers(rows: Sequence[Any]) -> Peers[Any]:

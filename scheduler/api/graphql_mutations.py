@@ -6,8 +6,8 @@ import graphene
 from graphql_relay import to_global_id
 
 from scheduler.api import operations
-from scheduler.api.graphql import Executor, executor_found
-from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields
+from scheduler.api.graphql import ClusterNode, Executor, executor_found, node_found
+from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields, QuarantineBody
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.requests.bodies import CordonBody
@@ -120,6 +120,40 @@ class RenewExecutorToken(Change):
         return {"executor": executor_found(context.actor, given["name"]), "token": token}
 
 
+class OfNode:
+    """Input fields that name one node."""
+
+    executor = graphene.String(required=True)
+    name = graphene.String(required=True)
+
+
+class QuarantineNode(Change, body=QuarantineBody):
+    """Put a node into quarantine: it gets no leases until it is released. What runs there goes
+    on."""
+
+    Input = OfNode
+    node = graphene.Field(ClusterNode)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        at = given.pop("executor"), given.pop("name")
+        operations.quarantine(context.actor, *at, given)
+        return {"node": node_found(context.actor, *at)}
+
+
+class ReleaseNode(Change):
+    """End the quarantine and the suspicion of a node. What it did before counts no longer."""
+
+    Input = OfNode
+    node = graphene.Field(ClusterNode)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        at = given["executor"], given["name"]
+        operations.release(context.actor, *at)
+        return {"node": node_found(context.actor, *at)}
+
+
 class ExecutorMutations:
     """The root mutation fields for executors."""
 
@@ -130,3 +164,5 @@ class ExecutorMutations:
     uncordon_executor = UncordonExecutor.Field()
     drain_executor = DrainExecutor.Field()
     renew_executor_token = RenewExecutorToken.Field()
+    quarantine_node = QuarantineNode.Field()
+    release_node = ReleaseNode.Field()

@@ -1,7 +1,7 @@
 """Operations on executors: create, change, cordon, drain, delete. REST and GraphQL share them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -10,10 +10,11 @@ from pydantic import (
     StrictStr,
 )
 
-from retry.policies.fields import Label
+from retry.policies.fields import Label, Labels
 from scheduler.models import Executor
 from scheduler.selectors import executor_get, projects_named
 from scheduler.services.drain import Drained, executor_drain
+from scheduler.services.nodes.acts import node_quarantine, node_release
 from scheduler.services.registry import (
     LONGEST,
     executor_cordon,
@@ -29,6 +30,10 @@ from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Project
 
 MAX_PROJECTS = 1_000
+_FIELDS = {
+    *("unconfirmed_after", "placement", "avoid_suspects", "auto_quarantine"),
+    *("preemption", "labels"),
+}
 
 
 class ExecutorFields(StrictModel):
@@ -39,6 +44,21 @@ class ExecutorFields(StrictModel):
     unconfirmed_after: Annotated[StrictFloat, Field(ge=0, le=LONGEST)] | None = None
     """Seconds until a lost run counts as ended without confirmation; null: the setting, 0:
     never."""
+
+    placement: Literal["node", "cluster"] = "node"
+    """`node`: each pod is bound to the node that was planned for it. `cluster`: the executor's
+    cluster alone chooses nodes."""
+    avoid_suspects: Literal["off", "retries", "all"] = "off"
+    """Who avoids its suspect nodes: nobody, retries, or first attempts, too. `off`: none of its
+    nodes is suspected."""
+    auto_quarantine: StrictBool = False
+    """Whether its suspect nodes get no leases at all."""
+    labels: Labels = {}
+    """Rules choose the executors of retries by these (`placement.executors.labels`)."""
+
+    preemption: Literal["", "off", "dry_run", "on"] = ""
+    """Whether running sessions make room for others here; `dry_run` only records which would.
+    Empty: as the setting says."""
 
     def served(self) -> list[Project] | None:
         """Return the projects, None if not sent. Raises `InvalidInput` if one is missing."""
@@ -60,6 +80,12 @@ class DrainBody(StrictModel):
     """Whether to end interactive and inference sessions, too, which are never retried."""
 
 
+class QuarantineBody(StrictModel):
+    """The reason of a quarantine."""
+
+    reason: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REASON)]
+
+
 def _found(actor: Actor, name: str) -> Any:
     return executor_get(actor, name, Action.EXECUTOR_WRITE)
 
@@ -68,7 +94,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> tuple[str, str]:
     """Create an executor. Return its name and its token."""
     authorize(actor, Action.EXECUTOR_WRITE)
     asked = ExecutorCreate.model_validate(body)
-    executor = Executor(name=asked.name, unconfirmed_after=asked.unconfirmed_after)
+    executor = Executor(name=asked.name, **{field: getattr(asked, field) for field in _FIELDS})
     projects = asked.served() or []
     return asked.name, executor_create(executor, projects=projects, by=actor.name)
 
@@ -77,9 +103,9 @@ def change(actor: Actor, name: str, body: Mapping[str, Any]) -> None:
     """Change the fields that the body names."""
     executor = _found(actor, name)
     asked = ExecutorFields.model_validate(body)
-    fields = asked.model_fields_set & {"unconfirmed_after"}
-    if fields:
-        executor.unconfirmed_after = asked.unconfirmed_after
+    fields = asked.model_fields_set & _FIELDS
+    for field in fields:
+        setattr(executor, field, getattr(asked, field))
     executor_save(executor, by=actor.name, fields=fields, projects=asked.served())
 
 
@@ -104,6 +130,19 @@ def drain(actor: Actor, name: str, body: Mapping[str, Any]) -> Drained:
     _found(actor, name)
     asked = DrainBody.model_validate(body)
     return executor_drain(name, by=actor.name, reason=asked.reason, force=asked.force)
+
+
+def quarantine(actor: Actor, executor: str, name: str, body: Mapping[str, Any]) -> None:
+    """Give a node no leases, until it is released."""
+    authorize(actor, Action.NODE_WRITE)
+    reason = QuarantineBody.model_validate(body).reason
+    found = executor_get(actor, executor, Action.NODE_WRITE)
+    node_quarantine(found, name, reason=reason, by=actor.name)
+
+
+def release(actor: Actor, executor: str, name: str) -> None:
+    """End the quarantine and the suspicion of a node."""
+    node_release(executor_get(actor, executor, Action.NODE_WRITE), name, by=actor.name)
 
 
 def token_renew(actor: Actor, name: str) -> str:

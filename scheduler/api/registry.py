@@ -13,8 +13,14 @@ from rest_framework.response import Response
 from scheduler.api import operations
 from scheduler.api import registry_shapes as shapes
 from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields
-from scheduler.api.registry_render import executor_json, lease_json, node_json
-from scheduler.selectors import executor_get, executor_leases, executors_listed
+from scheduler.api.registry_render import executor_json, lease_json, node_json, reservation_json
+from scheduler.models import Reservation
+from scheduler.selectors import (
+    executor_get,
+    executor_leases,
+    executors_listed,
+    reservations_listed,
+)
 from scheduler.services.silence import Health, health_condition
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_body
@@ -73,6 +79,33 @@ class ExecutorsView(RestView):
         return self.created({**made, "token": token}, f"{name}/")
 
 
+class ReservationFilter(PageQuery):
+    """The filters of `GET /reservations/`."""
+
+    executor: Text | None = None
+
+    def apply(self, rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
+        """Return the reservations that match the filters."""
+        return rows if self.executor is None else rows.filter(executor__name=self.executor)
+
+
+class ReservationsView(RestView):
+    """`/reservations/`."""
+
+    actions: ClassVar = {"GET": Action.EXECUTOR_READ}
+
+    @extend_schema(
+        operation_id="reservations_list",
+        parameters=query_parameters(ReservationFilter),
+        responses=shapes.ReservationPage,
+    )
+    def get(self, request: Request) -> Response:
+        """List the nodes that are kept free for sessions that waited for too long, oldest first."""
+        wanted = query_of(ReservationFilter, request.query_params)
+        rows = wanted.apply(reservations_listed(self.actor))
+        return RowCursor("id").answer(rows, request, reservation_json)
+
+
 class OneExecutorView(RestView):
     """The base of the views below `/executors/{name}/`."""
 
@@ -96,10 +129,13 @@ class ExecutorView(OneExecutorView):
 
     @extend_schema(operation_id="executor_read", responses=shapes.ExecutorWithNodes)
     def get(self, request: Request, name: str) -> Response:
-        """One executor with its nodes."""
+        """One executor with its nodes and their reservations."""
         executor = self.executor(name)
         nodes = [node_json(node) for node in executor.nodes]
-        return Response({**executor_json(executor, database_now()), "nodes": nodes})
+        kept = reservations_listed(self.actor).filter(executor=executor)
+        reservations = [reservation_json(each) for each in kept]
+        body = executor_json(executor, database_now())
+        return Response({**body, "nodes": nodes, "reservations": reservations})
 
     @extend_schema(
         operation_id="executor_change", request=ExecutorFields, responses=shapes.Executor

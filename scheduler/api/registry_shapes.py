@@ -1,7 +1,7 @@
 """The shapes of the registry of executors, for the OpenAPI document."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -41,6 +41,16 @@ class Executor(BaseModel):
     """The only projects that it serves; empty for all."""
     unconfirmed_after: float | None
     """Seconds; null: the server's setting, 0: never."""
+    placement: Literal["node", "cluster"]
+    """`node`: each pod is bound to the node that was planned. `cluster`: its cluster chooses."""
+    avoid_suspects: Literal["off", "retries", "all"]
+    """Who avoids its suspect nodes: nobody, retries, or first attempts, too."""
+    auto_quarantine: bool
+    """Whether its suspect nodes get no leases at all."""
+    preemption: Literal["", "off", "dry_run", "on"]
+    """Whether running sessions make room for others here; "": as the setting says."""
+    labels: dict[str, str]
+    """Rules choose the executors of retries by these."""
     cordoned: bool
     cordon_reason: str
     draining_since: datetime | None
@@ -61,10 +71,96 @@ class ExecutorNode(BaseModel):
     taints: list[dict[str, Any]]
 
 
+class NodeShare(BaseModel):
+    """A cause or a signature, and how many attempts failed so."""
+
+    value: str
+    failures: int
+
+
+class NodeFigures(BaseModel):
+    """The ends of the newest attempts on a node, at most 200 of the last day."""
+
+    attempts: int
+    failures: int
+    chains: int
+    """The number of chains that failed there."""
+    causes: list[NodeShare]
+    signatures: list[NodeShare]
+
+
+class ClusterNode(BaseModel):
+    """A node of an executor: whether it is suspect or in quarantine, and how attempts end there."""
+
+    executor: str
+    name: str
+    state: Literal["open", "suspect", "quarantined"]
+    """`suspect`: sessions that avoid it use it only if nothing else fits. `quarantined`: it gets no
+    leases."""
+    present: bool
+    """Whether its executor reports it."""
+    suspected_at: datetime | None
+    """When it became suspect, the last time."""
+    suspected_until: datetime | None
+    """When the suspicion ends; null: the node is not suspect."""
+    reason: str
+    """Why it is suspect; only for cluster admins."""
+    quarantined_at: datetime | None
+    """Since when it is in quarantine by an operator."""
+    quarantined_by: str
+    """Only for cluster admins, as the next two."""
+    quarantine_reason: str
+    figures: NodeFigures | None
+
+
+class ClusterNodePage(Page[ClusterNode]):
+    """Nodes by executor and name."""
+
+
+class Reservation(BaseModel):
+    """Nodes of an executor that are kept free for a session that waited for too long."""
+
+    executor: str
+    session_id: UUID
+    session_name: str
+    project: str
+    queue: str
+    nodes: list[str]
+    since: datetime
+
+
+class Preemption(BaseModel):
+    """A session that made room for another one, or would have in a dry run."""
+
+    executor: str
+    planned_at: datetime
+    rule: Literal["priority", "fair_share"]
+    dry_run: bool
+    nodes: list[str]
+    """Where room was made, by all victims of the same plan together."""
+    victim: UUID | None
+    """Null if you may not see it."""
+    victim_class: str | None
+    """Its priority class; null if that was deleted."""
+    taker: UUID | None
+    """The session for which room was made. Null if you may not see it."""
+    taker_class: str | None
+    """Its priority class; null if that was deleted."""
+
+
+class PreemptionPage(Page[Preemption]):
+    """Preemptions, newest first."""
+
+
+class ReservationPage(Page[Reservation]):
+    """Reservations, oldest first."""
+
+
 class ExecutorWithNodes(Executor):
-    """An executor with all of its nodes."""
+    """An executor with all of its nodes, and what they are kept free for."""
 
     nodes: list[ExecutorNode]
+    reservations: list[Reservation]
 
 
 class ExecutorWithToken(Executor):
@@ -89,6 +185,8 @@ class ExecutorLease(BaseModel):
     queue: str
     status: Status
     node: str
+    nodes: list[str]
+    """The planned nodes, one a rank; empty if the executor's cluster chooses."""
     fencing_token: int
     granted_at: datetime
     accepted: bool

@@ -2,10 +2,16 @@
 
 from django.urls import path
 
-from scheduler.api import overview, registry, views
+from scheduler.api import nodes, overview, preemptions, registry, views
 
 urlpatterns = [
     path("overview/", overview.OverviewView.as_view()),
+    path("reservations/", registry.ReservationsView.as_view()),
+    path("preemptions/", preemptions.PreemptionsView.as_view()),
+    path("nodes/", nodes.NodesView.as_view()),
+    path("nodes/<str:executor>/<str:name>/", nodes.NodeView.as_view()),
+    path("nodes/<str:executor>/<str:name>/quarantine/", nodes.NodeQuarantineView.as_view()),
+    path("nodes/<str:executor>/<str:name>/release/", nodes.NodeReleaseView.as_view()),
     path("executors/", registry.ExecutorsView.as_view()),
     path("executors/<str:name>/", registry.ExecutorView.as_view()),
     path("executors/<str:name>/cordon/", registry.ExecutorCordonView.as_view()),

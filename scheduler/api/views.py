@@ -12,13 +12,14 @@ from rest_framework.request import Request
 from scheduler import wire
 from scheduler.services.executors import executor_check
 from scheduler.services.polling import lease_once
+from scheduler.services.progress import progress_note
 from scheduler.services.reports import reports_apply
 from scheduler.services.returns import returns_apply
 from sessions_app.api.http.parsing import FactsJSONParser
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import Conflict, InvalidInput
-from sessions_app.services.sessions.logs import LogPiece, logs_append
+from sessions_app.services.sessions.logs import LogEnd, LogPiece, logs_append
 
 
 class WireView(RestView):
@@ -94,23 +95,25 @@ class LogsView(WireView):
         # counts. If no chunk counts, the agent is told that it was replaced.
         if replaced is not None and all(end.stale for end in ends):
             raise replaced
-        outcomes = [
-            wire.ChunkOutcome(
-                session_id=chunk.session_id,
-                next_offset=end.next_offset,
-                full=end.full,
-                outcome="stale" if end.stale else "applied",
-                tail_from=end.tail_from,
-                tail_bytes=end.tail_bytes,
-            )
-            for chunk, end in zip(call.chunks, ends, strict=True)
-        ]
+        progress_note(name, call.progress)
+        outcomes = [_stored(chunk, end) for chunk, end in zip(call.chunks, ends, strict=True)]
         return _response(wire.LogsAnswer(chunks=outcomes))
 
 
 def _response(answer: wire.WireModel) -> HttpResponse:
     """Return a response that pydantic serializes, since these answers may be long."""
     return HttpResponse(answer.model_dump_json(), content_type="application/json")
+
+
+def _stored(chunk: wire.Chunk, end: LogEnd) -> wire.ChunkOutcome:
+    return wire.ChunkOutcome(
+        session_id=chunk.session_id,
+        next_offset=end.next_offset,
+        full=end.full,
+        outcome="stale" if end.stale else "applied",
+        tail_from=end.tail_from,
+        tail_bytes=end.tail_bytes,
+    )
 
 
 def _piece(position: int, chunk: wire.Chunk) -> LogPiece:

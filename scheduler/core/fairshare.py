@@ -1,11 +1,11 @@
-"""Fair share: what a queue costs, how its priority decays, and who gets the free room. Pure.
+"""Fair share: what a queue costs, how its history counts, and who gets the free room. Pure.
 
 Costs and sizes are shares of the pool: 0.25 is a quarter of the resource of which most is taken.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
@@ -16,6 +16,15 @@ from podspec.resources import Amounts
 
 FLOOR = 1e-6
 """The lowest current priority: a queue that has not run for ages is no better than this."""
+NEAR = 0.1
+"""History decides only between queues that are this near to their share, in parts of the pool."""
+REACH = 0.05
+"""How far history moves the level of the queue with the largest share, in parts of the pool."""
+MOST_REACH = 0.25
+"""How far history moves the level of any queue at most, in parts of its own share."""
+_LEAST_HISTORY = 0.01
+"""Together queues must have had this part of the pool, or their history says nothing."""
+_FEWEST = 2
 _ROUNDING = 1e-9
 _NOTHING = Decimal(0)
 
@@ -53,6 +62,40 @@ def current_priority(cost: float, before: float, seconds: float, half_time: floa
 def effective_priority(factor: float, current: float) -> float:
     """Return the value that queues are compared by; the lowest is served first."""
     return factor * current
+
+
+class Standing(NamedTuple):
+    """A queue with work: its factor, the share that it holds now, and its decayed priority."""
+
+    factor: float
+    held: float
+    history: float
+
+
+def levels_with_history(standings: Mapping[int, Standing], left: float) -> dict[int, float]:
+    """Return the levels by which queues are compared, by queue.
+
+    `left` is the part of the pool that queues without work do not hold. The share of a queue is its
+    part of it, by the inverse of its factor. The level of a queue is what it holds. Only if that is
+    `NEAR` its share, history moves it: up if the queue had more than its part of all that these
+    queues had, else down. The reach is the same part of each share, so that queues without a past
+    keep their proportions. It is shorter than `NEAR`, so history pushes no queue out of there.
+    """
+    weights = sum(1 / each.factor for each in standings.values())
+    shares = {queue: left / each.factor / weights for queue, each in standings.items()}
+    near = {q: each for q, each in standings.items() if abs(each.held - shares[q]) <= NEAR}
+    levels = {queue: max(each.held, FLOOR) for queue, each in standings.items()}
+    had = sum(each.history for each in near.values())
+    shared = sum(shares[queue] for queue in near)
+    if len(near) < _FEWEST or had < _LEAST_HISTORY or shared <= 0:
+        return levels
+    reach = min(REACH / max(shares[queue] for queue in near), MOST_REACH)
+    for queue, each in near.items():
+        share = shares[queue]
+        surplus = each.history * shared / had - share
+        moved = each.held + min(max(surplus, -reach * share), reach * share)
+        levels[queue] = max(min(max(moved, share - NEAR), share + NEAR), FLOOR)
+    return levels
 
 
 @dataclass(slots=True, eq=False)
@@ -115,8 +158,8 @@ class WaitingLine:
 class Claimant:
     """A queue with work in a round.
 
-    `level` is its current priority, `held` the share that it holds of this executor, and
-    `held_by_retries` the part of it that its retries hold.
+    `level` is what it holds of the pool, moved by its history; `held` is the share that it holds of
+    this executor, and `held_by_retries` the part of it that its retries hold.
     """
 
     queue: int

@@ -1,18 +1,27 @@
 """Fit: whether a session fits on an executor's nodes. Pure; amounts are Kubernetes quantities."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from podspec.quantity import parse
 from podspec.resources import Amounts, total
-from scheduler.core.node_rules import ANY_NODE, NodeRules
+from scheduler.core.node_rules import AFFINITY, ANY_NODE, LABEL, TAINT, NodeRules
 
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
 ONE_NODE = "one node with all of it"
+NO_NODE = "a node"
 PODS = "pods at once"
+QUARANTINE = "a node that is not in quarantine"
+POD_SLOTS = "pods"
+"""The resource of nodes that each pod takes one of."""
+SLOTS = "max_pods"
+"""Key of a node's facts: how many pods of Reprise it can hold at once; none if that is unknown."""
+_UNLIMITED = 10**9
+Avoid = str | frozenset[str]
+"""Names of nodes that do not count for a session: one, "" for none, or several."""
 OTHERS = "others"
 """Key of a node's facts: the amounts that pods outside Reprise hold there."""
 _NONE, _ONE = Decimal(0), Decimal(1)
@@ -23,8 +32,9 @@ class Misfit:
     """The reason why a session does not fit: the resource, and whether it ever could.
 
     The resource is `ANOTHER_NODE` if only the avoided node could ever hold it, `ONE_NODE` if no
-    node has enough of everything, `PODS` if not all of its pods fit at the same time, and "label
-    ..." or "taint ..." if its rules exclude every node.
+    node has enough of everything, `PODS` if not all of its pods fit at the same time, `QUARANTINE`
+    if all other nodes are in quarantine, and "label ..." or "taint ..." if its rules exclude every
+    node.
     """
 
     resource: str
@@ -52,12 +62,27 @@ class Ask:
         return {name: value * self.pods for name, value in self.amounts.items()}
 
 
+class Opening(NamedTuple):
+    """What a node that a session may use has free."""
+
+    free: Amounts
+    slots: int
+
+    def holds(self, ask: Ask, freed: Amounts, pods: int) -> int:
+        """Return how many of the session's pods fit once `pods` with the amounts `freed` end."""
+        room = {n: self.free.get(n, _NONE) + freed.get(n, _NONE) for n in ask.counted}
+        most = min(ask.pods, self.slots + pods)
+        return _pods_in(room, ask, most) if most > 0 else 0
+
+
 class _Node:
     """A node and its free amounts."""
 
-    __slots__ = ("facts", "free", "name", "others", "whole")
+    __slots__ = ("closed", "facts", "free", "name", "others", "slots", "whole")
 
     def __init__(self, facts: Mapping[str, Any]):
+        self.closed = False
+        """Whether it takes nothing new."""
         self.name: str = facts.get("name", "")
         self.whole = {name: parse(value) for name, value in facts.get("allocatable", {}).items()}
         self.others = {name: parse(value) for name, value in facts.get(OTHERS, {}).items()}
@@ -65,11 +90,17 @@ class _Node:
         if self.others:
             self.take(self.others, 1)
         self.facts = facts
+        self.slots: int = _UNLIMITED if facts.get(SLOTS) is None else facts[SLOTS]
+        """How many more pods it takes, however little they ask for."""
 
     def take(self, wanted: Amounts, pods: int) -> None:
         self.free = dict(self.free)
         for name, value in wanted.items():
             self.free[name] = self.free.get(name, _NONE) - value * pods
+
+    def place(self, wanted: Amounts, pods: int) -> None:
+        self.take(wanted, pods)
+        self.slots -= pods
 
 
 def _pods_in(room: Amounts, ask: Ask, most: int) -> int:
@@ -111,62 +142,106 @@ class Room:
         self._take_pool(total(node.others for node in self._nodes))
         self._take_pool(total(held))
 
-    def misfit(self, wanted: Amounts | Ask, avoid: str = "") -> Misfit | None:
+    def misfit(self, wanted: Amounts | Ask, avoid: Avoid = "") -> Misfit | None:
         """Return why the session does not fit, None if it fits. What never could fit comes first.
 
-        `avoid` is the name of a node that does not count for this session.
+        `avoid` are the names of nodes that do not count for this session.
         """
-        ask = _ask(wanted)
+        ask, avoid = _ask(wanted), _names(avoid)
         return None if self._fits(ask, avoid) else self._reason(ask, avoid)
 
-    def place(self, ask: Ask, avoid: str = "") -> bool:
-        """Take room for a session if it fits. Return whether it did."""
+    def place(self, ask: Ask, avoid: Avoid = "") -> list[str] | None:
+        """Take room for a session. Return its nodes, one a rank; None if it does not fit.
+
+        An executor without nodes has none to name.
+        """
+        avoid = _names(avoid)
         if not self._nodes:
-            return self._fits(ask, avoid)
+            return [] if self._fits(ask, avoid) else None
         whole = ask.whole
         if any(whole[name] > self._free.get(name, _NONE) for name in ask.counted):
-            return False
+            return None
         spots = self._spots(ask, avoid)
         if spots is None:
-            return False
+            return None
         self._take_pool(whole)
         for node, pods in spots:
-            node.take(ask.amounts, pods)
+            node.place(ask.amounts, pods)
+        return [node.name for node, pods in spots for _ in range(pods)]
+
+    def refuse(self, refusals: Mapping[str, Iterable[str]]) -> None:
+        """Give out nothing more of these resources, by node: the cluster says that they lack."""
+        for name in refusals.keys() & self._by_name.keys():
+            node = self._by_name[name]
+            node.free = {**node.free, **dict.fromkeys(refusals[name], _NONE)}
+            if POD_SLOTS in refusals[name]:
+                node.slots = 0
+
+    def close(self, names: Iterable[str]) -> None:
+        """Give out nothing more of these nodes; what runs there goes on."""
+        for name in names:
+            if name in self._by_name:
+                self._by_name[name].closed = True
+
+    def openings(self, ask: Ask, avoid: Avoid = "") -> dict[str, Opening]:
+        """Return what is free on the nodes that could ever hold a pod of a session, by name."""
+        avoid = _names(avoid)
+        return {
+            node.name: Opening(node.free, node.slots)
+            for node in self._nodes
+            if not self._excluded(node, ask, avoid) and _pods_in(node.whole, ask, 1)
+        }
+
+    def keep(self, nodes: Sequence[str]) -> bool:
+        """Keep nodes free that were reserved before. Return False if one is gone or closed."""
+        if not nodes or any(
+            name not in self._by_name or self._by_name[name].closed for name in nodes
+        ):
+            return False
+        for name in nodes:
+            self._by_name[name].free = {}
         return True
 
-    def reserve(self, ask: Ask, avoid: str = "") -> None:
-        """Reserve the nodes on which a session will fit first, by what is free on them now."""
+    def reserve(self, ask: Ask, avoid: Avoid = "") -> list[str]:
+        """Reserve the nodes on which a session will fit first, by what is free on them now.
+
+        Return their names.
+        """
+        avoid = _names(avoid)
         able = [
             node
             for node in self._nodes
             if not self._excluded(node, ask, avoid) and _pods_in(node.whole, ask, 1)
         ]
         able.sort(key=lambda node: -_share_free(node, ask))
-        missing = ask.pods
+        missing, reserved = ask.pods, []
         for node in able:
             if missing <= 0:
-                return
+                break
             missing -= _pods_in(node.whole, ask, ask.pods)
             node.free = {}
+            reserved.append(node.name)
+        return reserved
 
-    def take(self, wanted: Amounts | Ask, avoid: str = "", node: str = "") -> None:
-        """Subtract a lease: from `node` if it is known, else where it fits first.
+    def take(self, wanted: Amounts | Ask, nodes: Sequence[str] = ()) -> None:
+        """Subtract a lease: from its `nodes`, one a rank, if all are known, else where it fits.
 
         If it fits nowhere, subtract it only from the total of all nodes.
         """
         ask = _ask(wanted)
         self._take_pool(ask.whole)
-        if node and node in self._by_name and ask.pods == 1:
-            self._by_name[node].take(ask.amounts, 1)
+        if len(nodes) == ask.pods and all(name in self._by_name for name in nodes):
+            for name in nodes:
+                self._by_name[name].place(ask.amounts, 1)
             return
-        for spot, pods in self._spots(ask, avoid) or ():
-            spot.take(ask.amounts, pods)
+        for spot, pods in self._spots(ask, NOTHING) or ():
+            spot.place(ask.amounts, pods)
 
     def _take_pool(self, wanted: Amounts) -> None:
         for name, value in wanted.items():
             self._free[name] = self._free.get(name, _NONE) - value
 
-    def _fits(self, ask: Ask, avoid: str) -> bool:
+    def _fits(self, ask: Ask, avoid: frozenset[str]) -> bool:
         if not self._nodes:
             # An executor without nodes runs only sessions that ask for nothing.
             return ask.rules.any_node and not any(ask.amounts[name] for name in ask.counted)
@@ -175,13 +250,15 @@ class Room:
             return False
         return self._spots(ask, avoid) is not None
 
-    def _spots(self, ask: Ask, avoid: str) -> list[tuple[_Node, int]] | None:
+    def _spots(self, ask: Ask, avoid: frozenset[str]) -> list[tuple[_Node, int]] | None:
         """Return the first nodes with room for all pods, and the pods of each, else None."""
         key = (frozenset(ask.amounts.items()), ask.pods, ask.rules, avoid)
         found, missing, first = [], ask.pods, True
         for position in range(self._passed.get(key, 0), len(self._nodes)):
             node = self._nodes[position]
-            pods = 0 if self._excluded(node, ask, avoid) else _pods_in(node.free, ask, missing)
+            most = min(missing, node.slots)
+            excluded = most <= 0 or self._excluded(node, ask, avoid)
+            pods = 0 if excluded else _pods_in(node.free, ask, most)
             if first:
                 # Free amounts only decrease, so a node without room for this ask stays without.
                 self._passed[key] = position
@@ -196,45 +273,52 @@ class Room:
         return None
 
     @staticmethod
-    def _excluded(node: _Node, ask: Ask, avoid: str) -> bool:
-        return bool(avoid and node.name == avoid) or bool(ask.rules.refusal(node.facts))
+    def _excluded(node: _Node, ask: Ask, avoid: frozenset[str]) -> bool:
+        return node.closed or node.name in avoid or bool(ask.rules.refusal(node.facts))
 
-    def _reason(self, ask: Ask, avoid: str) -> Misfit:
+    def _reason(self, ask: Ask, avoid: frozenset[str]) -> Misfit:
         """Return the reason why the session does not fit."""
-        return self._never(ask, avoid) or self._not_now(ask, avoid)
+        return self.never(ask, avoid) or self._not_now(ask, avoid)
 
-    def _never(self, ask: Ask, avoid: str) -> Misfit | None:
-        """Return the reason why it would not fit even on empty nodes; None if it would."""
+    def never(self, ask: Ask, avoid: Avoid = "") -> Misfit | None:
+        """Return why a session would not fit even on empty nodes; None if it would."""
+        avoid = _names(avoid)
+        if not self._nodes and self._fits(ask, avoid):
+            return None
         for name in ask.counted:
             largest = self._largest.get(name, _NONE)
             if ask.amounts[name] > largest:
                 return Misfit(name, ask.amounts[name], largest, ever=False)
         allowed = [node for node in self._nodes if not ask.rules.refusal(node.facts)]
         if not allowed:
-            refusals = (ask.rules.refusal(node.facts) for node in self._nodes)
-            return Misfit(next(refusals, "a node"), _ONE, _NONE, ever=False)
-        pods = sum(self._holders(allowed, ask, ""))
+            refusals = {ask.rules.refusal(node.facts) for node in self._nodes}
+            return Misfit(_strongest(refusals), _ONE, _NONE, ever=False)
+        pods = sum(self._holders(allowed, ask, NOTHING))
         if pods < ask.pods:
             return _too_few(ask, pods)
-        others = sum(self._holders(allowed, ask, avoid)) if avoid else pods
+        # A node in quarantine may open again, but nobody waits for that instead of an avoided one.
+        open_ones = [node for node in allowed if not node.closed]
+        others = sum(self._holders(open_ones, ask, avoid)) if avoid else pods
         if others < ask.pods:
             return Misfit(ANOTHER_NODE, _ONE, _NONE, ever=False)
         return None
 
     @staticmethod
-    def _holders(nodes: Iterable[_Node], ask: Ask, avoid: str) -> Iterator[int]:
+    def _holders(nodes: Iterable[_Node], ask: Ask, avoid: frozenset[str]) -> Iterator[int]:
         """Yield how many pods each node could hold when empty, at most as many as the ask has."""
         for node in nodes:
-            if not avoid or node.name != avoid:
+            if node.name not in avoid:
                 yield _pods_in(node.whole, ask, ask.pods)
 
-    def _not_now(self, ask: Ask, avoid: str) -> Misfit:
+    def _not_now(self, ask: Ask, avoid: frozenset[str]) -> Misfit:
         whole = ask.whole
         for name in ask.counted:
             free = self._free.get(name, _NONE)
             if whole[name] > free:
                 return Misfit(name, whole[name], free, ever=True)
         allowed = [node for node in self._nodes if not self._excluded(node, ask, avoid)]
+        if not allowed:
+            return Misfit(QUARANTINE, _ONE, _NONE, ever=True)
         for name in ask.counted:
             most = max(node.free.get(name, _NONE) for node in allowed)
             if ask.amounts[name] > most:
@@ -242,10 +326,30 @@ class Room:
         return Misfit(PODS if ask.pods > 1 else ONE_NODE, Decimal(ask.pods), _NONE, ever=True)
 
 
+def _strongest(refusals: Iterable[str]) -> str:
+    """Return what excludes every node: a taint of those with the labels, else the labels."""
+    found = sorted(refusals)
+    taints = [each for each in found if each.startswith(f"{TAINT} ")]
+    labels = [each.removeprefix(f"{LABEL} ") for each in found if each not in taints]
+    if taints or not labels:
+        return next(iter(taints), NO_NODE)
+    # Only nodes with all labels of the selector were asked for the affinity.
+    return f"{LABEL} {AFFINITY if AFFINITY in labels else ', '.join(labels)}"
+
+
 def _too_few(ask: Ask, pods: int) -> Misfit:
     if ask.pods > 1:
         return Misfit(PODS, Decimal(ask.pods), Decimal(pods), ever=False)
     return Misfit(ONE_NODE, _ONE, _NONE, ever=False)
+
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def _names(avoid: Avoid) -> frozenset[str]:
+    if isinstance(avoid, frozenset):
+        return avoid
+    return frozenset((avoid,)) if avoid else NOTHING
 
 
 def _ask(wanted: Amounts | Ask) -> Ask:

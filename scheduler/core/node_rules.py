@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 _FORBIDDING = frozenset({"NoSchedule", "NoExecute"})
+LABEL, TAINT = "label", "taint"
+"""The first words of refusals."""
+AFFINITY = "of the node affinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -32,12 +35,12 @@ class NodeRules:
         labels = node.get("labels") or {}
         for name, value in sorted(self.selector.items()):
             if labels.get(name) != value:
-                return f"label {name}={value}"
+                return f"{LABEL} {name}={value}"
         if self.terms and not any(_term_matches(term, node) for term in self.terms):
-            return "label of the node affinity"
+            return f"{LABEL} {AFFINITY}"
         for taint in node.get("taints") or ():
             if not self._tolerates(taint):
-                return f"taint {taint.get('key', '')}"
+                return f"{TAINT} {taint.get('key', '')}"
         return ""
 
     def _tolerates(self, taint: Mapping[str, Any]) -> bool:

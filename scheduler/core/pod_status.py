@@ -13,7 +13,7 @@ from retry.evidence.causes import RetryCause, classify
 from retry.evidence.node_refusals import REFUSED
 from retry.evidence.termination import Termination, termination_from_pod
 
-SAID_LENGTH = 400
+CLUSTER_WORDS_LENGTH = 400
 """Maximum characters of the cluster's own words in a message."""
 NAME_LENGTH = 255
 
@@ -254,7 +254,7 @@ def _words(status: _Object, *, but: str = "") -> str:
     """Return the cluster's reason and message in brackets; omit the reason `but`."""
     words = (_text(status, "reason"), _text(status, "message"))
     text = ": ".join(each for each in words if each and each != but)
-    return f" ({text[:SAID_LENGTH].rstrip('. ')})" if text else ""
+    return f" ({text[:CLUSTER_WORDS_LENGTH].rstrip('. ')})" if text else ""
 
 
 def _containers(pod: _Object) -> Iterator[_Object]:

@@ -30,7 +30,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The state of a pod that is kept between checks; `scheduling_timeout` is the session's own."""
+    """The state of a pod that is kept between checks.
+
+    `scheduling_timeout` is the session's own, and `wait_deadline` the end of its `queue_timeout`.
+    """
 
     created_at: datetime
     initializing_since: datetime | None = None
@@ -38,6 +41,7 @@ class Watch:
     unknown_checks: int = 0
     suspected: bool = False
     scheduling_timeout: float | None = None
+    wait_deadline: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,7 @@ def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Aga
         case Progress.RUNNING | Progress.FINISHED:
             return None
         case Progress.WAITING:
-            limit = watch.scheduling_timeout or limits.scheduling
-            return _bounded(state, watch, watch.created_at, limit, limits.again, now)
+            return _waiting(state, watch, limits, now)
         case Progress.INITIALIZING:
             return _initializing(state, watch, limits, now)
         case Progress.UNKNOWN:
@@ -73,6 +76,18 @@ def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Aga
         case Progress.SUSPECT:
             failed, watch = watch.suspected, replace(watch, suspected=True)
     return _verdict(state) if failed else Again(_later(now, limits.again), watch)
+
+
+def _waiting(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Again | Verdict:
+    limit = watch.scheduling_timeout or limits.scheduling
+    found = _bounded(state, watch, watch.created_at, limit, limits.again, now)
+    if watch.wait_deadline is None or isinstance(found, Verdict):
+        return found
+    # Who was leased in the last moment may still get a node.
+    over = max(watch.wait_deadline, _later(watch.created_at, limits.again))
+    if now >= over:
+        return _verdict(replace(state, message=f"{state.message}; its queue_timeout is over"))
+    return replace(found, at=min(found.at, over))
 
 
 def _initializing(

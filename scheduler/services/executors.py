@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ from django.conf import settings
 from django.db import connection
 
 from retry.evidence.termination import Termination
-from scheduler.allocation.holdings import reported_nodes
+from scheduler.allocation.holdings import nodes_digest, reported_nodes
 from scheduler.allocation.project_troubles import Troubles, project_troubles
+from scheduler.allocation.reservations import reservations_sweep
 from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
 from scheduler.services.leases import lease_keys, leases_delete
+from scheduler.services.progress import progress_of
 from scheduler.wire import LeaseCall
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.core.states import FINAL_STATUSES
@@ -72,6 +75,8 @@ _HEARTBEAT = """
     UPDATE scheduler_executor e
     SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
         driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
+        nodes_digest = coalesce(%(digest)s, e.nodes_digest),
+        refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{}' END,
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
         project_troubles = %(project_troubles)s::jsonb,
         fenced_at = CASE WHEN e.state_id IN ('', %(state_id)s) THEN e.fenced_at
@@ -111,6 +116,7 @@ def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
         **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
         "name": name,
         "nodes": None if nodes is None else json.dumps(nodes),
+        "digest": None if nodes is None else nodes_digest(nodes),
         "project_troubles": json.dumps(troubles),
         "max_sessions": call.limits.max_sessions,
         "silence": lease_silence(),
@@ -147,8 +153,18 @@ def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> 
     waiting = [session for session in sessions if session.accepted_at is None]
     ended = [s for s in sessions if s.accepted_at is not None] if fenced else []
     sessions_unlease(waiting, event="session.lease_returned", reason=GONE, counted=False, now=now)
-    settle_locked([(session, lost_end(session, GONE)) for session in ended], now=now)
+    settle_locked(lost_ends(ended, GONE), now=now)
     leases_delete([session.id for session in waiting + ended])
+
+
+def lost_ends(sessions: Sequence[LockedSession], message: str) -> list[tuple[LockedSession, End]]:
+    """Return the ends of runs of which we know only that their executor lost them, and how far
+    they were."""
+    told = progress_of(session.id for session in sessions) if sessions else {}
+    return [
+        (session, replace(lost_end(session, message), progress=told.get(session.id)))
+        for session in sessions
+    ]
 
 
 def lost_end(session: LockedSession, message: str, **facts: object) -> End:
@@ -162,7 +178,11 @@ def lost_end(session: LockedSession, message: str, **facts: object) -> End:
 
 
 def leases_sweep_orphans() -> int:
-    """Delete leases that no longer count. Return their number."""
+    """Delete leases that no longer count, and reservations of sessions that wait no longer.
+
+    Return the number of leases.
+    """
+    reservations_sweep()
     with connection.cursor() as cursor:
         cursor.execute(
             # By session and token, so that a lease granted meanwhile is kept.

@@ -11,6 +11,7 @@ from django.db import connection
 
 from scheduler.services.executors import lease_silence, lost_end
 from scheduler.services.leases import leases_delete
+from scheduler.services.progress import progress_of
 from sessions_app.core.states import FINAL_STATUSES, Status
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
@@ -44,18 +45,22 @@ def leases_expire() -> ExpireResult:
     return ExpireResult(_expire_unaccepted(), _mark_lost(), _settle_unconfirmed())
 
 
-# The sub-select makes the clock one value, which an index can serve.
+# No index has the leases that nobody accepted: acceptance would have to write to it.
 _UNACCEPTED = """
     SELECT session_id, fencing_token, false FROM scheduler_lease
     WHERE NOT accepted
-        AND granted_at < (SELECT clock_timestamp()) - make_interval(secs => %s)
+        AND granted_at < statement_timestamp() - make_interval(secs => %s)
     ORDER BY granted_at LIMIT %s
 """
-_SILENT = """
-    SELECT l.session_id, l.fencing_token, false FROM scheduler_lease l
-    JOIN scheduler_executor e ON e.id = l.executor_id
-    WHERE l.accepted AND l.lost_at IS NULL
-        AND e.last_seen_at < clock_timestamp() - make_interval(secs => %s)
+# Along the silent executors, which are few. The limit inside keeps PostgreSQL from turning this
+# into a join that reads all leases: it cannot know how few executors are silent.
+_SILENT = f"""
+    SELECT l.session_id, l.fencing_token, false FROM scheduler_executor e
+    CROSS JOIN LATERAL (
+        SELECT * FROM scheduler_lease
+        WHERE executor_id = e.id AND accepted AND lost_at IS NULL LIMIT {BATCH:d}
+    ) l
+    WHERE e.last_seen_at < clock_timestamp() - make_interval(secs => %s)
     ORDER BY l.session_id LIMIT %s
 """
 _UNCONFIRMED = """
@@ -145,9 +150,10 @@ def _settle_unconfirmed() -> int:
     with atomic_step("expire"):
         overdue = _overdue(_UNCONFIRMED, _unconfirmed_seconds())
         sessions = _locked(overdue) if overdue else []
+        told = progress_of(session.id for session in sessions) if sessions else {}
+        ends = [(s, _unconfirmed(s, overdue[s.id].deadline_passed)) for s in sessions]
         settle_locked(
-            [(s, _unconfirmed(s, overdue[s.id].deadline_passed)) for s in sessions],
-            now=database_now(),
+            [(s, replace(end, progress=told.get(s.id))) for s, end in ends], now=database_now()
         )
         leases_delete([session.id for session in sessions])
     return len(sessions)

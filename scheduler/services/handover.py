@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from scheduler.wire import LeasedSession, LeasedSpec
+from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.db.bulk import array
 from sessions_app.services.secrets.stored import environ_read
@@ -30,15 +31,23 @@ class _Row(NamedTuple):
     queue: str
     previous_cause: str | None
     previous_exit_code: int | None
+    chain_progress: str | None
+    """How far the attempts before it came, as JSON text."""
     secret_environ: str | None
     """The stored, encrypted text."""
+    dependencies: str | None
+    """What its chain waited for, as JSON text; None if it did not wait."""
     spec: str
 
 
 # Hundreds of sessions often share one specification, and text is cheap to compare and cache.
 _READ = """
     SELECT s.id, s.root_id, s.parent_id, s.retry_count, s.job_set, s.name, d.name || '/' || p.name,
-        q.name, f.retry_cause, f.exit_code, c.secret_environ,
+        q.name, f.retry_cause, f.exit_code, s.chain_progress, c.secret_environ,
+        CASE WHEN c.on_dependency_failure IS NOT NULL THEN (
+            SELECT json_agg(json_build_object('id', coalesce(e.tip_id, e.on_root), 'creation_id',
+                e.creation_id, 'status', e.status, 'exit_code', e.exit_code) ORDER BY e.place)::text
+            FROM sessions_app_dependency e WHERE e.root_id = s.root_id) END,
         jsonb_build_object(
             'image', c.image, 'command', c.command, 'environ', c.environ,
             'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
@@ -65,13 +74,22 @@ class Handover(NamedTuple):
 TOO_OLD = "its executor's agent is too old to give it its secret_environ: update the agent"
 
 
-def leased_sessions(
-    tokens: Mapping[UUID, int], avoided: Mapping[UUID, str], *, secrets: bool
-) -> Handover:
+class Places(NamedTuple):
+    """Where sessions may run, by session id."""
+
+    avoided: Mapping[UUID, str]
+    """The node that a session avoids, since an attempt before failed there."""
+    nodes: Mapping[UUID, list[str]]
+    """The nodes to run on, one a rank."""
+    left_out: Mapping[UUID, list[str]]
+    """Suspect nodes and those in quarantine, where no nodes are named."""
+
+
+def leased_sessions(tokens: Mapping[UUID, int], places: Places, *, secrets: bool) -> Handover:
     """Return the leases of these sessions in full, in the order of `tokens`.
 
-    `avoided` are the nodes to avoid, by session. Sessions with secrets are withheld if the agent
-    cannot pass them to runs (`secrets` is false), or if they cannot be decrypted.
+    Sessions with secrets are withheld if the agent cannot pass them to runs (`secrets` is false),
+    or if they cannot be decrypted.
     """
     handed = Handover([], {})
     if not tokens:
@@ -85,13 +103,13 @@ def leased_sessions(
             handed.withheld[key] = TOO_OLD
             continue
         try:
-            handed.leases.append(_leased(row, token, avoided.get(key, "")))
+            handed.leases.append(_leased(row, token, places))
         except SecretUnreadable as error:
             handed.withheld[key] = str(error)
     return handed
 
 
-def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
+def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
     # No validation: the values come from our own tables and were checked when written.
     short = len(row.spec) <= SHORT_SPEC
     return LeasedSession.model_construct(
@@ -102,7 +120,9 @@ def _leased(row: _Row, token: int, avoid_node: str) -> LeasedSession:
         queue=row.queue,
         environ=_environment(row),
         secret_environ=environ_read(row.secret_environ),
-        avoid_node=avoid_node,
+        avoid_node=places.avoided.get(row.id, ""),
+        avoid_nodes=places.left_out.get(row.id, []),
+        nodes=places.nodes.get(row.id, []),
         spec=(_short_spec if short else _spec)(row.name, row.spec),
     )
 
@@ -115,8 +135,11 @@ _short_spec = lru_cache(maxsize=256)(_spec)
 
 
 def _environment(row: _Row) -> dict[str, str]:
-    """Return the variables that tell an attempt who it is and how the previous one ended."""
+    """Return the variables that tell an attempt who it is, how the previous one ended, how what it
+    waited for ended, and where it may go on."""
     exit_code = row.previous_exit_code
+    waited_for = json.loads(row.dependencies) if row.dependencies else []
+    before = json.loads(row.chain_progress) if row.chain_progress else {}
     return {
         "REPRISE_SESSION_ID": str(row.id),
         "REPRISE_ROOT_SESSION_ID": str(row.root_id),
@@ -124,7 +147,10 @@ def _environment(row: _Row) -> dict[str, str]:
         "REPRISE_ATTEMPT": str(row.attempt),
         "REPRISE_PREVIOUS_CAUSE": row.previous_cause or "",
         "REPRISE_PREVIOUS_EXIT_CODE": "" if exit_code is None else str(exit_code),
+        "REPRISE_CHECKPOINT": before.get("checkpoint", ""),
+        "REPRISE_STEP": str(before.get("step", "")),
         "REPRISE_PROJECT": row.project,
         "REPRISE_QUEUE": row.queue,
         "REPRISE_JOB_SET": row.job_set,
+        **variables(waited_for),
     }

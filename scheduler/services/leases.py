@@ -11,13 +11,13 @@ from retry.evidence.causes import WITHHELD
 from retry.evidence.termination import Termination
 from scheduler.allocation.holdings import leases_held
 from scheduler.allocation.round import Allocation
-from scheduler.locks import HeldLease, lock_executor, next_fencing_tokens
+from scheduler.locks import HeldLease, lock_executor_for_round, next_fencing_tokens
 from scheduler.models import Executor
-from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
+from scheduler.services.handover import TOO_OLD, Handover, Places, leased_sessions
 from scheduler.wire import LeasedSession, Run, Stop, StopReason
 from sessions_app import wakeups
 from sessions_app.core.states import Status
-from sessions_app.db.bulk import array
+from sessions_app.db.bulk import array, columns, json_text
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import database_now
 from sessions_app.services.chains.settle import End, sessions_settle
@@ -51,7 +51,7 @@ def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRo
 
 def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, int]:
     """Return the granted leases, and the number of lines that still wait."""
-    executor = lock_executor(name)
+    executor = lock_executor_for_round(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
         return _NOTHING, 0
     held = leases_held(executor.pk)[executor.pk]
@@ -61,8 +61,9 @@ def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, 
     now = database_now()
     found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
     found.run()
-    tokens = _grant(found, executor, now) if found.sessions else {}
-    return leased_sessions(tokens, found.avoided, secrets=secrets), found.left_waiting
+    tokens = _write_leases(found, executor, now) if found.sessions else {}
+    places = Places(found.avoided, found.nodes, found.left_out)
+    return leased_sessions(tokens, places, secrets=secrets), found.left_waiting
 
 
 def _fail(withheld: Mapping[UUID, str]) -> None:
@@ -82,20 +83,33 @@ def _fail(withheld: Mapping[UUID, str]) -> None:
     leases_delete(sessions_settle(ends))
 
 
-# The conflict is a lease from earlier in the session's life that no sweep has deleted yet.
+# An old lease is one from earlier in the session's life that no sweep has deleted yet. Sessions are
+# locked, so that nobody inserts others. An INSERT that looks for conflicts itself writes a second
+# record for each row.
 _INSERT = """
-    INSERT INTO scheduler_lease (session_id, executor_id, fencing_token, granted_at, accepted)
-    SELECT v.session_id, %s, v.fencing_token, %s, false
-    FROM unnest(%s::uuid[], %s::bigint[]) AS v(session_id, fencing_token)
-    ON CONFLICT (session_id) DO UPDATE SET
-        executor_id = excluded.executor_id, fencing_token = excluded.fencing_token,
-        granted_at = excluded.granted_at, accepted = false, lost_at = NULL, run_deadline = NULL,
-        verify_at = NULL, pod = NULL, pod_created_at = NULL, initializing_since = NULL,
-        initializing_checks = 0, unknown_checks = 0, suspected = false
+    WITH fresh AS (
+        SELECT * FROM unnest(%(sessions)s::uuid[], %(tokens)s::bigint[], %(queues)s::bigint[],
+                %(keys)s::bigint[], %(nodes)s::text[])
+            AS v(session_id, fencing_token, queue_id, scheduling_key, nodes)),
+    old AS (
+        UPDATE scheduler_lease l SET
+            executor_id = %(executor)s, fencing_token = v.fencing_token, granted_at = %(now)s,
+            queue_id = v.queue_id, scheduling_key = v.scheduling_key, nodes = v.nodes::jsonb,
+            accepted = false, lost_at = NULL, run_deadline = NULL, verify_at = NULL, pod = NULL,
+            pod_created_at = NULL, initializing_since = NULL, initializing_checks = 0,
+            unknown_checks = 0, suspected = false, progress = NULL
+        FROM fresh v WHERE l.session_id = v.session_id
+        RETURNING l.session_id)
+    INSERT INTO scheduler_lease
+        (session_id, executor_id, fencing_token, granted_at, accepted, queue_id, scheduling_key,
+        nodes)
+    SELECT v.session_id, %(executor)s, v.fencing_token, %(now)s, false, v.queue_id,
+        v.scheduling_key, v.nodes::jsonb
+    FROM fresh v WHERE v.session_id NOT IN (SELECT session_id FROM old)
 """
 
 
-def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
+def _write_leases(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
     """Write the leases. Return the fencing token of each session."""
     sessions = found.sessions
     tokens = dict(
@@ -119,9 +133,20 @@ def _grant(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, i
         now=now,
         within_quotas=found.counted,
     )
+    rows = [
+        (each.id, tokens[each.id], each.queue_id, found.keys[each.id], _json(found, each.id))
+        for each in sessions
+    ]
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [executor.pk, now, array(tokens), array(tokens.values())])
+        names = ("sessions", "tokens", "queues", "keys", "nodes")
+        wanted = dict(zip(names, columns(rows), strict=True))
+        cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **wanted})
     return tokens
+
+
+def _json(found: Allocation, session_id: UUID) -> str | None:
+    nodes = found.nodes.get(session_id)
+    return None if nodes is None else json_text(nodes)
 
 
 def leases_delete(session_ids: Sequence[UUID]) -> None:

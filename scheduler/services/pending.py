@@ -6,22 +6,24 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Q
 
+from podspec.resources import Unparsed
 from scheduler.allocation.holdings import leases_held, room_beside
+from scheduler.allocation.patience import PATIENCE
 from scheduler.allocation.queue_usage import amounts_used
+from scheduler.allocation.reservations import reservations_of
 from scheduler.allocation.round import queue_limit
 from scheduler.allocation.waiting_lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.core.fairshare import Order
 from scheduler.core.fit import ANOTHER_NODE, Misfit, Room
-from scheduler.models import Executor
+from scheduler.core.fit_words import MOST_NAMED, fits_nowhere, listed, now_words
+from scheduler.models import Avoids, Executor, Preemption, with_nodes_out
 from scheduler.services.silence import silent_before
 from sessions_app.core.quotas import SESSIONS, Held
+from sessions_app.core.states import Status
 from sessions_app.db.bulk import array
 from sessions_app.locks import database_now
 from sessions_app.models import Session
 from sessions_app.selectors.why_pending import MOST_AHEAD, Reason, WhyPending
-
-MOST_NAMED = 3
-"""Maximum number of executors named in a message."""
 
 
 class _Look(NamedTuple):
@@ -33,6 +35,10 @@ class _Look(NamedTuple):
     avoided: bool
     troubled: str
     """The trouble that keeps the executor from sessions of this project; "" for none."""
+    kept: Sequence[str]
+    """The nodes that are kept free for the session."""
+    suspect: bool
+    """Whether only suspect nodes, which it avoids, have room now."""
 
     @property
     def open(self) -> bool:
@@ -68,19 +74,24 @@ def _reason(session: Session) -> tuple[Reason, str]:
     if queue.cordoned:
         return Reason.QUEUE_CORDONED, f"its queue is cordoned: {queue.cordon_reason}"
     wish = wish_of(session.pk)
-    looks = [] if wish is None else _looks(_executors(session.project_id), wish, session.project_id)
+    looks = [] if wish is None else _looks(_executors(session.project_id, wish), wish, session)
     able = _able([look for look in looks if look.open])
     if wish is None or not able:
-        return _nobody(looks)
+        return _nobody(looks, wish)
     limit = queue_limit(queue.resource_limits, amounts_used(queues=[queue.pk]).get(queue.pk, {}))
     if short := limit.exceeded_by(wish.taken):
         left = max(limit.left[short], 0)
         wants = wish.taken[short]
-        text = f"its queue is at its limit of {short}: it wants {wants:f}, {left:f} is left"
+        text = f"its queue is at its limit of {short}: it needs {wants:f}, and {left:f} is left"
         return Reason.QUEUE_LIMIT, text
     willing = [look for look in able if not look.avoided] or able
     if all(look.now is not None for look in willing):
-        return _full(wish, able, willing)
+        reason, text = _full(wish, able, willing)
+        return reason, f"{text}{_kept_free(willing)}{_room_made(session, willing)}"
+    if all(look.now is not None or look.suspect for look in willing):
+        names = listed([look.executor.name for look in willing if look.suspect][:MOST_NAMED], 0)
+        text = f"there is room only on suspect nodes, which it avoids for {PATIENCE.seconds} s"
+        return Reason.AVOIDED, f"{text}: {names}"
     return Reason.POSITION, "there is room, and other sessions come first"
 
 
@@ -91,83 +102,119 @@ def _able(looks: Sequence[_Look]) -> list[_Look]:
     return able or [look for look in looks if look.never and look.never.resource == ANOTHER_NODE]
 
 
-def _nobody(looks: Sequence[_Look]) -> tuple[Reason, str]:
+def _nobody(looks: Sequence[_Look], wish: Wish | None) -> tuple[Reason, str]:
     """Return the reason why no open executor could ever run it."""
+    if not looks and wish and wish.executor_labels:
+        labels = ", ".join(f"{name}={value}" for name, value in wish.executor_labels.items())
+        text = f"no living executor of its project has the labels {labels}, which a rule asks for"
+        return Reason.NO_FIT, text
     uncordoned = [look for look in looks if not look.executor.cordoned]
     if kept := _able([look for look in uncordoned if look.troubled and not look.executor.trouble]):
         texts = [f"{look.executor.name}: {look.troubled}" for look in kept[:MOST_NAMED]]
-        troubles = _listed(texts, len(kept))
-        return Reason.PROJECT_TROUBLE, f"nothing of its project can be started: {troubles}"
+        troubles = listed(texts, len(kept))
+        return Reason.PROJECT_TROUBLE, f"no session of its project can be started now: {troubles}"
     if kept := _able([look for look in uncordoned if look.executor.trouble]):
-        names = _listed([look.executor.name for look in kept[:MOST_NAMED]], len(kept))
-        return Reason.EXECUTOR_TROUBLE, f"what could run it is in trouble: {names}"
+        names = listed([look.executor.name for look in kept[:MOST_NAMED]], len(kept))
+        return Reason.EXECUTOR_TROUBLE, f"the executors that could run it are in trouble: {names}"
     if closed := _able([look for look in looks if look.executor.cordoned]):
-        return Reason.EXECUTOR_CORDONED, f"what could run it is cordoned: {_cordons(closed)}"
+        text = f"the executors that could run it are cordoned: {_cordons(closed)}"
+        return Reason.EXECUTOR_CORDONED, text
     open_ones = [look for look in looks if look.open]
     if not open_ones:
-        return Reason.NO_EXECUTOR, "no executor that serves its project is there and open"
-    return Reason.NO_FIT, f"it fits on no executor: {_misfits(open_ones, never=True)}"
+        return Reason.NO_EXECUTOR, "its project has no executor that is alive and not cordoned"
+    misfits = [(look.executor.name, look.never) for look in open_ones if look.never]
+    return Reason.NO_FIT, fits_nowhere(misfits, wish.spellings if wish else {})[0]
+
+
+def _kept_free(looks: Sequence[_Look]) -> str:
+    """Return which nodes are kept free for the session; "" for none."""
+    texts = [
+        f"{look.executor.name}: {', '.join(look.kept[:MOST_NAMED])}" for look in looks if look.kept
+    ]
+    return f". Kept free for it: {listed(texts[:MOST_NAMED], len(texts))}" if texts else ""
+
+
+def _room_made(session: Session, looks: Sequence[_Look]) -> str:
+    """Return how many sessions are making room for the session; "" for none."""
+    if not any(look.kept for look in looks):
+        return ""
+    made = Preemption.objects.filter(taker_id=session.pk, dry_run=False, until__gt=database_now())
+    ids = made.values_list("victim_id", flat=True)
+    number = Session.objects.filter(pk__in=list(ids), status=Status.TERMINATING).count()
+    if not number:
+        return ""
+    return f". {number} session{'s' * (number > 1)} {'make' if number > 1 else 'makes'} room for it"
 
 
 def _cordons(looks: Sequence[_Look]) -> str:
     named = [look.executor for look in looks[:MOST_NAMED]]
     # An executor cordoned by an older version has no reason.
     texts = [": ".join(filter(None, (each.name, each.cordon_reason))) for each in named]
-    return _listed(texts, len(looks))
+    return listed(texts, len(looks))
 
 
 def _full(wish: Wish, able: Sequence[_Look], willing: Sequence[_Look]) -> tuple[Reason, str]:
-    misfits = _misfits(willing, never=False)
+    misfits = _misfits(willing, wish.spellings)
     if len(willing) < len(able) or wish.node:
         avoided = sorted(wish.avoid_executors) + ([f"node {wish.node}"] if wish.node else [])
         return (
             Reason.AVOIDED,
-            f"it avoids {', '.join(avoided)}, and elsewhere is no room: {misfits}",
+            f"it avoids {', '.join(avoided)}, and there is no room elsewhere: {misfits}",
         )
     return Reason.CAPACITY, f"it waits for room: {misfits}"
 
 
-def _executors(project_id: int) -> list[Executor]:
-    """Return live executors that serve the project, also those cordoned or in trouble."""
+def _executors(project_id: int, wish: Wish) -> list[Executor]:
+    """Return live executors that serve the project, also those cordoned or in trouble.
+
+    Those that lack a label which the wish asks for are left out.
+    """
     serving = Executor.objects.filter(Q(projects=None) | Q(projects=project_id))
     alive = serving.filter(last_seen_at__gte=silent_before(database_now()))
     # An executor in trouble reports a limit of 0 sessions.
     willing = alive.filter(Q(max_sessions__gt=0) | ~Q(trouble=""))
-    return list(willing.order_by("name").distinct())
+    found = with_nodes_out(willing.order_by("name").distinct())
+    return [each for each in found if wish.takes(each.labels)]
 
 
-def _looks(executors: Sequence[Executor], wish: Wish, project_id: int) -> list[_Look]:
-    held = leases_held(*(each.pk for each in executors))
+def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[_Look]:
+    keys = [each.pk for each in executors]
+    held, reserved = leases_held(*keys), reservations_of(keys)
     looks = []
     for executor in executors:
         node = wish.node_avoided_on(executor.name) if wish.node else ""
         mine = held[executor.pk]
-        now = room_beside(executor.nodes, mine).misfit(wish.ask, node)
+        kept = {**reserved[executor.pk]}
+        own = kept.pop(str(session.pk), [])
+        room = room_beside(executor, mine)
+        for nodes in kept.values():
+            room.keep(nodes)
+        now = room.misfit(wish.ask, node)
+        suspect = now is None and _shunned(room, executor, wish, node)
         if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
             now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
         never = Room(executor.nodes, ()).misfit(wish.ask, node)
-        troubled = executor.project_troubles.get(str(project_id), {}).get("trouble", "")
+        troubled = executor.project_troubles.get(str(session.project_id), {}).get("trouble", "")
         avoided = executor.name in wish.avoid_executors
-        looks.append(_Look(executor, never, now, avoided, troubled))
+        looks.append(_Look(executor, never, now, avoided, troubled, own, suspect))
     return looks
 
 
-def _misfits(looks: Sequence[_Look], *, never: bool) -> str:
-    texts = []
-    for look in looks[:MOST_NAMED]:
-        misfit = look.never if never else look.now
-        if misfit is not None:
-            has = "the largest node has" if never else "free is"
-            texts.append(
-                f"{look.executor.name}: {misfit.resource}, of which it wants "
-                f"{misfit.wanted:f} and {has} {max(misfit.available, 0):f}"
-            )
-    return _listed(texts, len(looks))
+def _shunned(room: Room, executor: Executor, wish: Wish, node: str) -> bool:
+    """Return whether a session that fits would not, without the suspect nodes that it avoids."""
+    suspects = executor.suspect_nodes
+    if not suspects or not (wish.retry or executor.avoid_suspects == Avoids.ALL):
+        return False
+    return room.misfit(wish.ask, suspects | {node} if node else suspects) is not None
 
 
-def _listed(texts: Sequence[str], of: int) -> str:
-    more = of - len(texts)
-    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+def _misfits(looks: Sequence[_Look], asked: Unparsed) -> str:
+    texts = [
+        f"{look.executor.name}: {now_words(look.now, asked)}"
+        for look in looks[:MOST_NAMED]
+        if look.now is not None
+    ]
+    return listed(texts, len(looks))
 
 
 _MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"
@@ -188,7 +235,7 @@ def _ahead(session: Session) -> int:
     with connection.cursor() as cursor:
         cursor.execute(_MINE, [session.pk])
         (submitted,) = cursor.fetchone()
-        mine = Order(-session.priority, submitted, session.pk)
+        mine = Order(-session.stored_priority, submitted, session.pk)
         cursor.execute(_HEADS, [array(keys), session.queue_id, MOST_AHEAD])
         before = sum(Order(-row[0], row[1], row[2]) < mine for row in cursor.fetchall())
     return min(before, MOST_AHEAD)

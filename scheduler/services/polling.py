@@ -8,12 +8,14 @@ from scheduler.locks import leases_of
 from scheduler.models import Executor
 from scheduler.services.executors import executor_heartbeat
 from scheduler.services.leases import LeaseRound, lease_round, stops_for
+from scheduler.services.progress import progress_note
 from scheduler.wire import LeaseAnswer, LeaseCall, Stop
 
 
 def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
     """Record the heartbeat and return stops and leases at once."""
     heartbeat = executor_heartbeat(name, call)
+    progress_note(name, call.progress)
     stops = stops_for(heartbeat.held, call.runs)
     granted = LeaseRound([], 0)
     if heartbeat.waiting:

@@ -94,7 +94,7 @@ def executor_delete(executor: Executor, *, by: str) -> None:
         held = Lease.objects.filter(executor=locked).count()
         if held:
             text = f"it holds {held} lease{'s' * (held > 1)}: cordon it, and delete it when"
-            raise Conflict(f"{text} what runs there has ended", lease_count=held)
+            raise Conflict(f"{text} its runs have ended", lease_count=held)
         executor_tokens_revoke(locked.name, by=by)
         with audited(by=by):
             locked.delete()

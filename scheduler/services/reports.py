@@ -27,11 +27,12 @@ from scheduler.services.ignored_reports import (
     ignored_event,
 )
 from scheduler.services.leases import leases_delete
+from scheduler.services.progress import progress_told
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
 from sessions_app.db.steps import atomic_step
-from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.locks import LockedSession, lock_sessions_now
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm
 from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH, End, settle_locked
@@ -104,11 +105,12 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
     answers: dict[int, Outcome] = {}
     with atomic_step("report"):
         ids = {report.session_id for report in reports.values()}
-        locked = {s.id: s for s in lock_sessions(sorted(ids), skip_locked=True)}
+        found, now = lock_sessions_now(sorted(ids), skip_locked=True)
+        locked = {session.id: session for session in found}
         missing = ids - locked.keys()
         others = [s.id for s in locked.values() if s.executor != name]
         batch = _Batch(
-            now=database_now(),
+            now=now,
             sessions=locked,
             existing=_existing(name, missing) if missing else set(),
             former=former_leases(name, others) if others else set(),
@@ -318,6 +320,8 @@ def _end(report: Report) -> End:
             **({"unfenced": True} if unfenced else {}),
         },
         columns={"report_seq": report.seq},
+        log_tail=report.log_tail,
+        progress=None if report.progress is None else progress_told(report.progress),
     )
 
 

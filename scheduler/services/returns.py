@@ -1,8 +1,14 @@
 """Leases that an executor returns."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection
+
+from scheduler.core.placement import MOST_REFUSALS, resources_lacking
 from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
 from scheduler.services.reports import APPLIED, BUSY, INVALID, NOT_ITS_LEASE, STALE, UNKNOWN
@@ -25,23 +31,78 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
         existing = set(own.values_list("pk", flat=True))
         outcomes = [_outcome_of(item, locked.get(item.session_id), existing) for item in returns]
         now = database_now()
-        done: dict[tuple[str, bool], list[LockedSession]] = {}
+        done: dict[_Why, list[LockedSession]] = {}
         for item, outcome in zip(returns, outcomes, strict=True):
             session = locked.pop(item.session_id, None)
             if outcome.outcome == APPLIED and session is not None:
-                why = item.reason or "no reason given", not item.own_trouble
-                done.setdefault(why, []).append(session)
-        for (reason, counted), sessions in done.items():
-            sessions_unlease(
-                sessions,
-                event="session.lease_returned",
-                reason=f"{name}: {reason}",
-                counted=counted,
-                avoid=name,
-                now=now,
-            )
-        leases_delete([session.id for sessions in done.values() for session in sessions])
+                done.setdefault(_why(item, session), []).append(session)
+        for why, group in done.items():
+            _take_back(name, why, group, now)
+        leases_delete([session.id for group in done.values() for session in group])
+    # In a statement of its own: rounds lock the executor first.
+    _plan_with_less(name, done)
     return outcomes
+
+
+class _Why(NamedTuple):
+    """Why leases came back. `refusals` is the number of refused plans of the attempt, after it."""
+
+    reason: str
+    counted: bool
+    refused_node: str = ""
+    refusals: int | None = None
+
+
+def _why(item: Return, session: LockedSession) -> _Why:
+    reason = item.reason or "no reason given"
+    if not (item.refused_node and item.own_trouble):
+        return _Why(reason, not item.own_trouble)
+    before = session.placement_refusals or 0
+    # Another node would not help against what the session's own rules or volumes forbid.
+    now = before + 1 if resources_lacking(item.reason) else max(before + 1, MOST_REFUSALS)
+    return _Why(reason, False, item.refused_node, now)
+
+
+def _take_back(name: str, why: _Why, sessions: list[LockedSession], now: datetime) -> None:
+    if why.refusals is None:
+        sessions_unlease(
+            sessions,
+            event="session.lease_returned",
+            reason=f"{name}: {why.reason}",
+            counted=why.counted,
+            avoid=name,
+            now=now,
+        )
+        return
+    sessions_unlease(
+        sessions,
+        event="session.placement_refused",
+        reason=f"{name}: node {why.refused_node}: {why.reason}",
+        counted=False,
+        columns={"placement_refusals": why.refusals},
+        now=now,
+    )
+
+
+# Merges the resources of a node with those that are known already.
+_REFUSED = """
+    UPDATE scheduler_executor SET refusals = refusals || (
+        SELECT jsonb_object_agg(v.key, coalesce(refusals -> v.key, '[]') || v.value)
+        FROM jsonb_each(%s::jsonb) v)
+    WHERE name = %s
+"""
+
+
+def _plan_with_less(name: str, done: Iterable[_Why]) -> None:
+    """Let rounds give out no more of what nodes lack, until the executor reports its nodes."""
+    lacking: dict[str, set[str]] = {}
+    for why in done:
+        if why.refused_node and (resources := resources_lacking(why.reason)):
+            lacking.setdefault(why.refused_node, set()).update(resources)
+    if lacking:
+        text = json.dumps({node: sorted(resources) for node, resources in lacking.items()})
+        with connection.cursor() as cursor:
+            cursor.execute(_REFUSED, [text, name])
 
 
 def _outcome_of(item: Return, session: LockedSession | None, existing: set[UUID]) -> Outcome:

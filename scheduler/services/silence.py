@@ -3,10 +3,16 @@
 import logging
 from datetime import datetime, timedelta
 from enum import StrEnum
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Count, Q
+from django.db.models.functions import Now
+
+from scheduler.models import Executor, Lease
+from sessions_app.locks import database_now
+from sessions_app.selectors.executors_known import ExecutorsKnown, Silence
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +57,22 @@ def health_condition(health: Health, now: datetime) -> Q:
     }[health]
 
 
+def executors_count() -> ExecutorsKnown:
+    """Return how many executors are registered, and how many of them are not silent."""
+    heard = Count("pk", filter=Q(last_seen_at__gte=silent_before(database_now())))
+    return ExecutorsKnown(**Executor.objects.aggregate(registered=Count("pk"), heard=heard))
+
+
+def silence_of(session_id: UUID) -> Silence | None:
+    """Return the silence of the executor that has the session's lease; None if it is not late."""
+    late = Now() - timedelta(seconds=settings.REPRISE["executor_late_after"])
+    held = Lease.objects.filter(session_id=session_id, executor__last_seen_at__lt=late)
+    found = held.select_related("executor").first()
+    if found is None or found.executor.last_seen_at is None:
+        return None
+    return Silence(found.executor.name, found.executor.last_seen_at)
+
+
 # Updates only executors whose lateness changed; of concurrent sweeps, one gets each row.
 _TURNED = """
     UPDATE scheduler_executor
@@ -70,5 +92,5 @@ def log_silence() -> int:
         if late:
             logger.warning("executor %s has been silent for %.0f s", name, seconds)
         else:
-            logger.warning("executor %s is heard again", name)
+            logger.warning("executor %s sends heartbeats again", name)
     return len(turned)

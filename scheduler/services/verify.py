@@ -97,8 +97,12 @@ _WATCH = """
             ELSE coalesce(l.verify_at, w.first) END
     FROM (
         SELECT v.id, v.pod, v.starting, v.hopeless, v.initializing, c.created_at,
-            c.created_at + make_interval(
-                secs => least(%(first)s, coalesce(p.scheduling_timeout, %(first)s))) AS first
+            least(
+                c.created_at + make_interval(
+                    secs => least(%(first)s, coalesce(p.scheduling_timeout, %(first)s))),
+                CASE WHEN s.wait_deadline IS NOT NULL THEN greatest(
+                    s.wait_deadline, c.created_at + make_interval(secs => %(again)s)) END
+            ) AS first
         FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(created)s::timestamptz[],
             %(starting)s::boolean[], %(hopeless)s::boolean[], %(initializing)s::boolean[],
             %(pods)s::text[]) AS v(id, token, created_at, starting, hopeless, initializing, pod)
@@ -128,7 +132,13 @@ def starts_watch(reports: Mapping[UUID, Report], *, now: datetime) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             _WATCH,
-            {**parameters, "pods": json_array(pods), "first": limits().first, "now": now},
+            {
+                **parameters,
+                "pods": json_array(pods),
+                "first": limits().first,
+                "again": limits().again,
+                "now": now,
+            },
         )
         due = [row[0] for row in cursor.fetchall() if row[0] is not None]
     wakeups.due_after_commit(TASK, due, now=now)
@@ -202,8 +212,8 @@ def starts_verify() -> Verified:
 # that another check has handled meanwhile are no longer due.
 _ROWS = """
     SELECT l.session_id, l.fencing_token, l.pod_created_at, l.initializing_since,
-        l.initializing_checks, l.unknown_checks, l.suspected, p.scheduling_timeout, l.pod::text,
-        e.last_seen_at >= %s - make_interval(secs => %s), e.trouble, s.status_message
+        l.initializing_checks, l.unknown_checks, l.suspected, p.scheduling_timeout, s.wait_deadline,
+        l.pod::text, e.last_seen_at >= %s - make_interval(secs => %s), e.trouble, s.status_message
     FROM scheduler_lease l
     JOIN scheduler_executor e ON e.id = l.executor_id
     JOIN sessions_app_session s ON s.id = l.session_id
@@ -220,9 +230,8 @@ def _due_rows(session_ids: Collection[UUID], now: datetime) -> list[_Row]:
 
 
 def _row(values: Sequence[Any], now: datetime) -> _Row:
-    session_id, token, created_at, since, initializing, unknown, suspected, own, *rest = values
-    watch = Watch(created_at or now, since, initializing, unknown, suspected, own)
-    pod, heard, trouble, message = rest
+    session_id, token, created_at, *watched, pod, heard, trouble, message = values
+    watch = Watch(created_at or now, *watched)
     return _Row(session_id, token, watch, json.loads(pod or "null"), bool(heard), trouble, message)
 
 

@@ -2,11 +2,14 @@
 
 from sessions_app.admin import (
     audit,
+    breakers,
     decisions,
     failure_categories,
+    priority_classes,
     queues,
     retry_config,
     retry_policies,
+    schedules,
     sessions,
     tenants,
     tokens,
@@ -15,11 +18,14 @@ from sessions_app.admin import (
 
 __all__ = [
     "audit",
+    "breakers",
     "decisions",
     "failure_categories",
+    "priority_classes",
     "queues",
     "retry_config",
     "retry_policies",
+    "schedules",
     "sessions",
     "tenants",
     "tokens",

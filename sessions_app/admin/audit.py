@@ -105,7 +105,7 @@ class AuditEntryAdmin(LookedUpAdmin):
     list_display = ("when", "actor", "door", "action", "object_type", "object_id", "changes")
     list_filter = (AuthorFilter, TypeFilter, DoorFilter)
     search_fields = ("object_id",)
-    search_help_text = "the whole id, name or address of an object"
+    search_help_text = "the full id, name or address of an object"
     fields = (
         *("when", "actor", "door", "via", "action", "object_type", "object_id"),
         *("project", "domain", "root", "changed", "data_json"),

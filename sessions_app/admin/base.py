@@ -230,7 +230,7 @@ class RecordAdmin(OperatorAdmin):
         try:
             return super().changeform_view(request, object_id, form_url, extra_context)
         except IntegrityError:
-            refusal = "Somebody else has just changed this. Look at it and try again."
+            refusal = "Somebody else has just changed this. Check the new values and try again."
         except DomainError as error:
             refusal = f"{error.title}: {error.detail}."
         messages.error(request, refusal)

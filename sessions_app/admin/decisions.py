@@ -52,7 +52,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
         ("session__project", AutocompleteSelectFilter),
     )
     search_fields = ("pk",)
-    search_help_text = "the beginning of the id of the session that failed"
+    search_help_text = "the start of the failed session's id"
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
         """Search by a range of ids."""

@@ -11,11 +11,13 @@ from unfold.widgets import UnfoldAdminIntegerFieldWidget
 from retry.policies.categories import FailureCategory as CategoryDocument
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator
 from sessions_app.admin.cells import past
-from sessions_app.admin.yaml_text import YamlField, as_yaml, refusal
+from sessions_app.admin.theme import themed_widget
 from sessions_app.api.http.documents import yaml_value
 from sessions_app.api.http.parsing import checked
+from sessions_app.api.http.policy_text import refusal
 from sessions_app.api.http.problems import field_errors
 from sessions_app.core.errors import InvalidInput
+from sessions_app.forms.yaml_text import YamlField, as_yaml
 from sessions_app.models import FailureCategory
 from sessions_app.services.resources.categories import (
     category_change,
@@ -24,7 +26,7 @@ from sessions_app.services.resources.categories import (
 )
 
 EXAMPLE = """\
-# One of these has to match. Within one, all that is given has to.
+# One matcher must match. All fields of that matcher must match.
 - onTerminationMessage: {pattern: "CUDA error|NCCL"}
 - onExitCodes: {operator: In, values: [97]}
   containerName: main
@@ -40,22 +42,25 @@ class CategoryForm(OperatorForm):
         min_value=-(2**31),
         max_value=2**31 - 1,
         widget=UnfoldAdminIntegerFieldWidget,
-        help_text="the lowest is tried first, and the first that matches gives its name; empty: "
-        "a new one comes last",
+        help_text="categories are tried from the lowest position; the first that matches is used; "
+        "empty: last",
     )
     matchers = YamlField(
         rows=14,
-        help_text="A list of onConditions, onExitCodes, onTerminationMessage, onPodMessage, each "
-        "with a containerName if one container is meant. Comments are not kept.",
+        help_text="A list of matchers. Each has onConditions, onExitCodes, onTerminationMessage or "
+        "onPodMessage. With containerName it looks at that container only. Comments are not kept.",
     )
 
     document: CategoryDocument
 
     class Meta:
-        help_texts: ClassVar = {"name": "for onFailureCategory of rules, and for workloads to say"}
+        help_texts: ClassVar = {
+            "name": "the name that onFailureCategory of rules and the messages of workloads use"
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields[FIELD].widget = themed_widget(self.fields[FIELD].widget)
         self.initial[FIELD] = _text(self.instance) if self.instance.pk else EXAMPLE
 
     def clean(self) -> dict[str, Any] | None:

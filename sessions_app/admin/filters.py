@@ -6,8 +6,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import DropdownFilter
 
-from retry.evidence.causes import RetryCause
-from sessions_app.core.states import Phase, RetryState, Status, phase_of
+from retry.evidence.causes import CANCELLED_CAUSES, RetryCause
+from sessions_app.core.states import PENDING_PHASES, Phase, RetryState, Status, phase_of
 from sessions_app.selectors.counts import newest_behind
 
 NEWEST = 100_000
@@ -55,8 +55,8 @@ class SessionFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
 # A final status implies these causes, and causes have an index.
 _CAUSES = {
     Status.TERMINATED: [""],
-    Status.CANCELLED: [RetryCause.USER_CANCELLED.value],
-    Status.ERROR: [each.value for each in RetryCause if each is not RetryCause.USER_CANCELLED],
+    Status.CANCELLED: [each.value for each in CANCELLED_CAUSES],
+    Status.ERROR: [each.value for each in RetryCause if each not in CANCELLED_CAUSES],
 }
 
 
@@ -72,8 +72,11 @@ class StatusFilter(SessionFilter):
 
     def wanted(self, word: str) -> dict[str, Any]:
         phase = phase_of(Status(word))
+        phases = (
+            [each.value for each in PENDING_PHASES] if word == Status.PENDING else [phase.value]
+        )
         causes = {"retry_cause__in": _CAUSES[Status(word)]} if phase is Phase.FINAL else {}
-        return {"status": word, "phase": phase.value, **causes}
+        return {"status": word, "phase__in": phases, **causes}
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
         return in_project or phase_of(Status(word)) is not Phase.FINAL

@@ -10,11 +10,9 @@ from unfold.contrib.filters.admin import DropdownFilter
 
 from sessions_app.admin.base import OperatorChangeList
 from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
-from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
-from sessions_app.selectors.policies import policies_within_reach, reading_of, revisions_current
+from sessions_app.models import RetryPolicy, RetryPolicyRevision
+from sessions_app.selectors.policies import reading_of, revisions_current
 
-OFFERED = 30
-"""Most policies that a form suggests."""
 NAMED = 3
 """Most queues that a row of the list names."""
 
@@ -90,12 +88,3 @@ class LevelFilter(PolicyFilter):
         "domain": Q(domain__isnull=False),
         "project": Q(project__isnull=False),
     }
-
-
-def policies_offered(project: Project | None) -> str:
-    """Return in words which policies a project, or (None) the cluster's default, can name."""
-    known = policies_within_reach(project)
-    names = [str(name) for name in known.values_list("name", flat=True)[: OFFERED + 1]]
-    if not names:
-        return "there is none within reach yet"
-    return f"within reach: {', '.join(names[:OFFERED])}{' and more' * (len(names) > OFFERED)}"

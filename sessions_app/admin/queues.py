@@ -2,42 +2,26 @@
 
 from typing import Any, ClassVar
 
-from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
-from unfold.widgets import UnfoldAdminTextareaWidget
 
-from sessions_app.admin.base import RecordAdmin, add_errors, column, operator
+from sessions_app.admin.base import OperatorChangeList, RecordAdmin, column, operator
+from sessions_app.admin.cells import folded, measure
 from sessions_app.admin.cordons import CordonForm
-from sessions_app.admin.policy_list import policies_offered
-from sessions_app.core.errors import InvalidInput
+from sessions_app.admin.policy_list import NAMED
+from sessions_app.admin.theme import themed
+from sessions_app.forms.json_settings import BREAKER, BUDGET
+from sessions_app.forms.queues import LIMITS, TIMES, QueueTexts, policies_offered, texts_of
 from sessions_app.models import Queue
-from sessions_app.selectors.counts import queue_has_sessions
-from sessions_app.services.resources.policy_names import FIELD, policies_require
-from sessions_app.services.resources.queues import limits_check, queue_save
-
-LIMITS = "resource_limits"
+from sessions_app.selectors.counts import Count, queue_has_sessions, waiting_by_queue
+from sessions_app.services.resources.policy_names import FIELD
+from sessions_app.services.resources.queues import queue_save
 
 
-class QueueForm(CordonForm):
-    """The form of a queue. The service checks it, so that every door refuses the same."""
-
-    retry_policies = forms.CharField(
-        required=False,
-        max_length=2_000,
-        widget=UnfoldAdminTextareaWidget({"rows": 4, "class": "yaml-text"}),
-        help_text="one name a line; their rules are asked in this order, before those that a "
-        "session adds",
-    )
-
-    resource_limits = forms.CharField(
-        required=False,
-        max_length=2_000,
-        widget=UnfoldAdminTextareaWidget({"rows": 4, "class": "yaml-text"}),
-        help_text="what its running sessions may hold together, one resource a line, such as "
-        "cpu: 200 or sessions: 50",
-    )
+class QueueForm(QueueTexts, CordonForm):
+    """The form of a queue."""
 
     refusals: ClassVar = {
         "queue_name_unique": ("name", "The project has a queue of this name."),
@@ -48,51 +32,47 @@ class QueueForm(CordonForm):
 
     class Meta:
         help_texts = {
-            "is_default": "takes what names no queue; the project's present one steps back",
-            "priority_factor": "lower is more important",
-            "cordoned": "a cordoned queue takes sessions, but none of them gets an executor",
-            "cordon_reason": "why, for whoever wonders what the sessions wait for",
+            "is_default": "gets the sessions that name no queue; replaces the project's present "
+            "default queue",
+            "priority_factor": "a lower factor gives a higher priority",
+            "cordoned": "a cordoned queue accepts sessions, but does not start them",
+            "cordon_reason": "shown to users whose sessions wait",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.initial[FIELD] = "\n".join(self.instance.retry_policies)
-        limits = self.instance.resource_limits
-        self.initial[LIMITS] = "\n".join(f"{name}: {value}" for name, value in limits.items())
+        themed(self)
+        self.initial.update(texts_of(self.instance))
         if self.instance.pk:
             field = self.fields[FIELD]
             field.help_text = f"{field.help_text}; {policies_offered(self.instance.project)}"
 
-    def clean_resource_limits(self) -> dict[str, str]:
-        """Parse the limits, one `resource: amount` in each line."""
-        limits = {}
-        for text in self.cleaned_data[LIMITS].splitlines():
-            name, colon, amount = (part.strip() for part in text.partition(":"))
-            if name and not (colon and amount):
-                raise forms.ValidationError(f"{name}: use the form resource: amount")
-            if name:
-                limits[name] = amount
-        try:
-            limits_check(limits)
-        except InvalidInput as error:
-            raise forms.ValidationError(error.errors[LIMITS]) from None
-        return limits
-
     def clean(self) -> dict[str, Any]:
         """Check the cordon and the policies."""
         cleaned = super().clean()
-        self._check_policies(cleaned)
+        self.read_policies(self.instance.project if self.instance.pk else cleaned.get("project"))
         return cleaned
 
-    def _check_policies(self, cleaned: dict[str, Any]) -> None:
-        project = self.instance.project if self.instance.pk else cleaned.get("project")
-        names = cleaned.get(FIELD, "").replace(",", " ").split()
-        cleaned[FIELD] = names
-        if project is not None:
-            try:
-                cleaned[FIELD] = policies_require(names, project=project)
-            except InvalidInput as error:
-                add_errors(self, error)
+
+class QueueChangeList(OperatorChangeList):
+    """The list. It reads what waits in all queues of a page in one statement."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page, and attach what waits, with the longest bars of the page."""
+        super().get_results(request)
+        queues: list[Any] = list(self.result_list)  # type: ignore[has-type]  # the theme is untyped
+        waiting = waiting_by_queue([queue.pk for queue in queues])
+        longest = max((count.value for count in waiting.values()), default=0)
+        largest = max((_cost(queue) for queue in queues), default=0.0)
+        for queue in queues:
+            queue.waits = waiting.get(queue.pk, Count(0))
+            queue.longest, queue.largest = longest, largest
+        self.result_list = queues
+
+
+def _cost(queue: Any) -> float:
+    usage = getattr(queue, "usage", None)
+    return usage.cost if usage else 0.0
 
 
 @admin.register(Queue)
@@ -103,12 +83,14 @@ class QueueAdmin(RecordAdmin):
     list_display = (
         "name",
         "project",
-        "is_default",
-        "priority_factor",
-        "share",
-        "policies",
         "cordon",
+        "share_bar",
+        "waiting_bar",
+        "priority",
+        "factor",
+        "policies",
         "cordon_reason",
+        "is_default",
     )
     joined = ("project__domain", "usage")
     list_filter = ("cordoned", ("project", AutocompleteSelectFilter))
@@ -116,9 +98,9 @@ class QueueAdmin(RecordAdmin):
     ordering = ("project__domain__name", "project__name", "name")
     autocomplete_fields = ("project",)
     fieldsets = (
-        (None, {"fields": ("project", "name", "is_default", "priority_factor", LIMITS)}),
+        (None, {"fields": ("project", "name", "is_default", "priority_factor", LIMITS, TIMES)}),
         ("Usage", {"fields": ("share", "used")}),
-        ("Retries", {"fields": (FIELD,)}),
+        ("Retries", {"fields": (FIELD, BREAKER, BUDGET)}),
         ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
     )
     add_fieldsets = (fieldsets[0], *fieldsets[2:])
@@ -135,7 +117,30 @@ class QueueAdmin(RecordAdmin):
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         queue_save(record, by=operator(request), fields=form.changed_data)
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return QueueChangeList
+
     @column("share", ordering="usage__cost")
+    def share_bar(self, queue: Any) -> SafeString:
+        share = _cost(queue)
+        return measure(f"{share:.1%}", share, queue.largest, "share of the pool")
+
+    @column("waiting")
+    def waiting_bar(self, queue: Any) -> SafeString:
+        waits: Count = queue.waits
+        text = f"{waits.value:,}{'+' * waits.more}"
+        return measure(text, waits.value, queue.longest, "waiting sessions")
+
+    @column("priority")
+    def priority(self, queue: Any) -> str:
+        usage = getattr(queue, "usage", None)
+        return f"{queue.priority_factor * usage.current_priority:.3g}" if usage else "-"
+
+    @column("factor", ordering="priority_factor")
+    def factor(self, queue: Queue) -> str:
+        return f"{queue.priority_factor:g}"
+
+    @column("share")
     def share(self, queue: Any) -> str:
         usage = getattr(queue, "usage", None)
         if usage is None:
@@ -150,8 +155,8 @@ class QueueAdmin(RecordAdmin):
         return ", ".join(f"{name} {amount}" for name, amount in held.items()) or "-"
 
     @column("retry policies")
-    def policies(self, queue: Queue) -> str:
-        return ", ".join(queue.retry_policies) or "-"
+    def policies(self, queue: Queue) -> SafeString | str:
+        return folded(queue.retry_policies, NAMED)
 
     @column("state", label={"cordoned": "warning", "open": "success"})
     def cordon(self, queue: Queue) -> str:

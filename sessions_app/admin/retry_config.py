@@ -13,21 +13,25 @@ from django.urls import reverse
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
 from retry.engine.decide import Mode
 from retry.policies.merge import merge
-from sessions_app.admin import policy_form
 from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_errors, column, operator
 from sessions_app.admin.cells import change_url, past
-from sessions_app.admin.policy_form import DefaultsForm
-from sessions_app.admin.policy_list import policies_offered
+from sessions_app.admin.theme import themed
 from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.core.errors import InvalidInput
+from sessions_app.forms import defaults
+from sessions_app.forms.defaults import DefaultsForm
+from sessions_app.forms.json_settings import BREAKER, breaker_field, budget_field
+from sessions_app.forms.queues import policies_offered
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
-from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, strictest
+from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, settings_in_force
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.models.tenants import NAME_LENGTH
 from sessions_app.selectors.counts import Waiting, retries_waiting
@@ -35,6 +39,7 @@ from sessions_app.selectors.retry_config import defaults_of, settings_of
 from sessions_app.selectors.tenants import domains_all, projects_all
 from sessions_app.services.resources.policy_names import policies_require
 from sessions_app.services.resources.retry_config import (
+    EVERYWHERE,
     SETTINGS,
     retry_defaults_delete,
     retry_defaults_put,
@@ -42,7 +47,7 @@ from sessions_app.services.resources.retry_config import (
 )
 
 MOST = 1_000_000
-CLUSTERS = SETTINGS[1:]
+CLUSTERS = [name for name in SETTINGS if name not in {*EVERYWHERE, BREAKER}]
 _PLACES: dict[str, Callable[[], QuerySet[Any]]] = {"domain": domains_all, "project": projects_all}
 
 
@@ -152,10 +157,12 @@ class RetryDefaultsAdmin(ScopeAdmin):
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """Return the page: each field with its effective value, the layer that sets it, and its
         bound."""
-        stored = policy_form.initial(in_short(row.policy), in_short(row.bounds)) if row else {}
-        form = DefaultsForm(request.POST if request.method == "POST" else None, initial=stored)
+        stored = defaults.initial(in_short(row.policy), in_short(row.bounds)) if row else {}
+        form = themed(
+            DefaultsForm(request.POST if request.method == "POST" else None, initial=stored)
+        )
         if form.is_bound and form.is_valid() and self._put(request, scope, form):
-            return self.done(request, f"The retry defaults of {scope.name} are changed.")
+            return self.done(request, f"The retry defaults of {scope.name} were changed.")
         bounds = bound_layers(scope.project, scope.domain)
         merged = merge(policy_layers(scope.project, scope.domain))
         return self.page(
@@ -182,12 +189,12 @@ class RetryDefaultsAdmin(ScopeAdmin):
 
     @column("sets")
     def sets(self, row: RetryDefaults) -> str:
-        values = {name: policy_form.shown(value) for name, value in in_short(row.policy).items()}
+        values = {name: defaults.shown(value) for name, value in in_short(row.policy).items()}
         return ", ".join(f"{name} {value}" for name, value in values.items())[:120] or "-"
 
     @column("bounds")
     def binds(self, row: RetryDefaults) -> str:
-        values = {name: policy_form.shown(value) for name, value in in_short(row.bounds).items()}
+        values = {name: defaults.shown(value) for name, value in in_short(row.bounds).items()}
         return ", ".join(f"{name} {value}" for name, value in values.items()) or "-"
 
 
@@ -208,27 +215,43 @@ class SwitchForm(forms.Form):
         choices=[(mode.value, mode.value) for mode in Mode], widget=UnfoldAdminRadioSelectWidget
     )
     global_max_retries = _limit(
-        0, f"no chain is retried more often; empty: {DEFAULT_GLOBAL_MAX_RETRIES}"
+        0, f"the most retries of any chain; empty: {DEFAULT_GLOBAL_MAX_RETRIES}"
     )
     default_policy = forms.CharField(
         required=False,
         max_length=NAME_LENGTH,
-        help_text="the policy of the cluster that new chains get whose queue and session name "
-        "none; empty: none",
+        help_text="the cluster's policy for new chains whose queue and session name no policy; "
+        "empty: no policy",
         widget=UnfoldAdminTextInputWidget,
     )
     retries_per_minute = _limit(
         1,
-        "the most retries that begin in one minute; those over it are not lost but postponed, each "
-        "to a minute of its own; empty: no limit",
+        "the most retries that start in one minute; further retries are not lost, they start in "
+        "later minutes; empty: no limit",
     )
-    queue_retries_per_minute = _limit(1, "the same in each queue; empty: no limit")
+    queue_retries_per_minute = _limit(1, "the same limit for each queue; empty: no limit")
+    refuse_unfittable = forms.NullBooleanField(
+        help_text="refuse submissions that fit on no executor, even if it were empty; without it "
+        "they are accepted with a warning",
+        widget=UnfoldAdminSelectWidget(
+            choices=[("", "as the scope above"), ("True", "yes"), ("False", "no")]
+        ),
+    )
+
+    retry_budget = budget_field(
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "class": "yaml-text"})
+    )
+    breaker = breaker_field(
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "class": "yaml-text"})
+    )
 
     def __init__(self, scope: ConfigScope, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if scope.domain is not None:
+            del self.fields[BREAKER]  # a domain has none
         if scope != ConfigScope():
             for name in CLUSTERS:
-                del self.fields[name]
+                self.fields.pop(name, None)  # not all settings have a field here
         else:
             policy = self.fields["default_policy"]
             policy.help_text = f"{policy.help_text}; {policies_offered(None)}"
@@ -268,9 +291,9 @@ class RetrySettingsAdmin(ScopeAdmin):
     actions: Any = ()
     meanings: ClassVar = {
         Mode.ON: "Failed sessions are retried as their policies say.",
-        Mode.PAUSED: "Decisions are made, and every retry is held until the switch is on again.",
-        Mode.OFF: "Sessions that fail from now on end for good; retries that wait are held; "
-        "nobody can retry by hand.",
+        Mode.PAUSED: "Retries are decided, but held until the switch is on again.",
+        Mode.OFF: "Sessions that fail from now on are never retried. Waiting retries are held. "
+        "Nobody can retry by hand.",
     }
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -283,16 +306,18 @@ class RetrySettingsAdmin(ScopeAdmin):
     def edit(self, request: HttpRequest, scope: ConfigScope, row: Any) -> HttpResponse:
         """Return the page of the switch, and ask for confirmation before the switch moves."""
         now = Mode(row.mode) if row else Mode.ON
-        stored = {"mode": now.value} | {name: row and getattr(row, name) for name in CLUSTERS}
+        stored = {"mode": now.value} | {name: row and getattr(row, name) for name in SETTINGS[1:]}
         asked = request.POST if request.method == "POST" else None
         form = SwitchForm(scope, asked, initial=stored)
         domain = scope.project.domain if scope.project else scope.domain
+        in_force = settings_in_force(project=scope.project, domain=domain)
         context = {
             "form": form,
             "original": row,
             "now": now.value,
             "meanings": [(mode.value, text) for mode, text in self.meanings.items()],
-            "effective": strictest(project=scope.project, domain=domain).value,
+            "effective": in_force.mode.value,
+            "refuses": in_force.refuses_unfittable,
         }
         if not form.is_bound or not form.is_valid():
             return self.page(request, "retry_settings", scope, **context)
@@ -326,11 +351,11 @@ class RetrySettingsAdmin(ScopeAdmin):
     def default(self, row: RetrySettings) -> str:
         return row.default_policy or "-"
 
-    @column("a minute")
+    @column("per minute")
     def per_minute(self, row: RetrySettings) -> int | str:
         return row.retries_per_minute or "-"
 
-    @column("a queue and minute")
+    @column("per queue and minute")
     def queue_per_minute(self, row: RetrySettings) -> int | str:
         return row.queue_retries_per_minute or "-"
 
@@ -347,22 +372,22 @@ def consequences(wanted: Mode, waiting: Waiting) -> list[str]:
 
 
 _HOLDING = (
-    "{scheduled} will be held when the time comes; none is lost, and switching on brings it back.",
+    "{scheduled} will be held when due. None is lost: they continue when the switch is on again.",
     "{held} will stay held.",
 )
 _CONSEQUENCES = {
     Mode.ON: (
-        "{held} may go on, at once if the time has come.",
-        "Those stay held that another switch, of a layer above or below, still holds.",
-        "{scheduled} will come when due.",
+        "{held} can start: at once if due.",
+        "Retries that something else holds stay held, such as a breaker.",
+        "{scheduled} will start when due.",
     ),
     Mode.PAUSED: (
         *_HOLDING,
-        "Sessions that fail from now on get their decision, and wait likewise.",
+        "For sessions that fail from now on, the retry is decided and then held, too.",
     ),
     Mode.OFF: (
         *_HOLDING,
-        "Sessions that fail from now on are not retried, also not after switching on again.",
+        "Sessions that fail from now on are never retried, even after the switch is on again.",
         "Retrying by hand is refused.",
     ),
 }

@@ -9,15 +9,16 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from sessions_app.admin.base import OperatorAdmin, OwnPage, actor_of, column, operator
-from sessions_app.admin.cells import change_url, link, past
-from sessions_app.admin.policy_document import EXAMPLE, PolicyForm
+from sessions_app.admin.cells import change_url, folded, link, past
 from sessions_app.admin.policy_list import NAMED, LevelFilter, PolicyChangeList, StateFilter
-from sessions_app.admin.revisions import difference
 from sessions_app.admin.simulation import simulate_page
-from sessions_app.admin.yaml_text import as_yaml
+from sessions_app.admin.theme import themed
 from sessions_app.api.render.policy_render import revision_json
 from sessions_app.authorization import Action
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.forms.policy_document import EXAMPLE, PolicyForm
+from sessions_app.forms.revisions import difference
+from sessions_app.forms.yaml_text import as_yaml
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.policy_uses import policies_uses
 from sessions_app.models import RetryPolicy, RetryPolicyRevision
@@ -68,7 +69,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         if object_id is not None and policy is None:
             return self.missing(request, object_id)
         sent = request.POST if request.method == "POST" else None
-        form = PolicyForm(sent, initial=_initial(request, policy))
+        form = themed(PolicyForm(sent, initial=_initial(request, policy)))
         if form.is_bound and form.is_valid():
             was = policy.revision if policy else None
             made = _apply(request, form, policy)
@@ -150,7 +151,7 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         policy = self.get_object(request, asked) if asked else None
         draft = _text(_current(policy)) if policy else EXAMPLE
         context = simulate_page(request, self.admin_site, draft, policy)
-        title = "Simulate: what would a policy have decided?"
+        title = "Simulate a policy on past sessions"
         return self.page(request, "simulate", None, title, based_on=policy, **context)
 
     def page(
@@ -187,10 +188,8 @@ class RetryPolicyAdmin(OwnPage, OperatorAdmin):
         return int(policy.details.rules)
 
     @column("used by")
-    def used_by(self, policy: Any) -> str:
-        places: list[str] = policy.details.places
-        more = len(places) - NAMED
-        return ", ".join(places[:NAMED]) + (f" and {more} more" if more > 0 else "") or "-"
+    def used_by(self, policy: Any) -> SafeString | str:
+        return folded(policy.details.places, NAMED)
 
     @column("changed")
     def changed(self, policy: Any) -> str:
@@ -278,7 +277,7 @@ def _scope_named(request: HttpRequest, domain: str | None, project: str | None) 
 def _applied(request: HttpRequest, made: Applied, was: int | None) -> HttpResponse:
     policy, number = made.policy, made.revision.revision
     if number == was:
-        messages.info(request, f"Nothing is changed: this is what revision {number} says.")
+        messages.info(request, f"Nothing was changed: revision {number} has the same text.")
     else:
         messages.success(request, f"Revision {number} of {policy} decides from now on.")
     return HttpResponseRedirect(change_url("retrypolicy", policy.pk))

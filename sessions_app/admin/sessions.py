@@ -1,17 +1,18 @@
 """The pages of sessions: show, cancel, preempt and retry."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
+from runlines.progress import without_progress
 from sessions_app.admin.base import (
     STATUS_LABELS,
     LookedUpAdmin,
@@ -26,116 +27,43 @@ from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
 from sessions_app.api.render.session_render import attempt_json, decision_of, session_json
 from sessions_app.core.errors import DomainError, NotFound
-from sessions_app.core.states import Phase, Status
+from sessions_app.core.states import WAITING_RETRY, Phase, Status
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Session
 from sessions_app.selectors.resource_changes import resources_granted
 from sessions_app.selectors.session_pages import ids_beginning
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
 from sessions_app.selectors.tenants import projects_all
-from sessions_app.services.chains.manual_retry import Granted, sessions_retry, sessions_retry_paced
-from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.logs import log_tail
-from sessions_app.services.sessions.preempt import sessions_preempt
+from sessions_app.services.sessions.preempt import session_preempt
+from sessions_app.services.sessions.prepared_actions import MOST, action_prepare
 
-MOST = 500
-"""Most sessions for one action."""
-SLICE = 100
-"""Sessions that are changed in one transaction, so that transactions stay short."""
 EVENTS = 200
 LOG_LINES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of an action on one session."""
-
-    session_id: UUID
-    done: bool
-    text: str
-    child_id: UUID | None = None
+def _cancel(found: Session, by: str) -> UUID:
+    chain_cancel(found.root_id, by=by)
+    return found.pk
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
-    """An action of operators on sessions."""
-
-    name: str
-    title: str
-    warning: str
-    run: Callable[[Mapping[UUID, UUID], str], list[Outcome]]
+def _preempt(found: Session, by: str) -> UUID:
+    session_preempt(found.pk, by=by)
+    return found.pk
 
 
-def _cancel(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
-    refusals = chains_cancel(list(dict.fromkeys(roots.values())), by=by)
-    return [
-        Outcome(
-            session_id, refusal is None, refusal.detail if refusal else "its chain is cancelled"
-        )
-        for session_id, refusal in ((each, refusals[root]) for each, root in roots.items())
-    ]
+def _retry(found: Session, by: str) -> UUID:
+    return session_retry(found.pk, found.root_id, by=by)
 
 
-def _preempt(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
-    refusals = sessions_preempt(list(roots), by=by)
-    return [
-        Outcome(session_id, refusal is None, refusal.detail if refusal else "it is preempted")
-        for session_id, refusal in refusals.items()
-    ]
-
-
-def _retry(roots: Mapping[UUID, UUID], by: str) -> list[Outcome]:
-    # A single retry is not delayed by storm limits, as everywhere else.
-    retry = sessions_retry_paced if len(roots) > 1 else sessions_retry
-    return [_retried(session_id, each) for session_id, each in retry(roots, by=by).items()]
-
-
-def _retried(session_id: UUID, outcome: UUID | Granted | DomainError) -> Outcome:
-    if isinstance(outcome, DomainError):
-        return Outcome(session_id, False, outcome.detail)
-    if isinstance(outcome, Granted) and outcome.due_at is not None:
-        return Outcome(session_id, True, f"it has its slot at {outcome.due_at:%Y-%m-%d %H:%M:%S}")
-    child = outcome.child_id if isinstance(outcome, Granted) else outcome
-    return Outcome(session_id, True, "there is a new attempt:", child)
-
-
-ACTS = {
-    act.name: act
-    for act in (
-        Act(
-            "cancel",
-            "Cancel the chains",
-            "What waits ends at once, what runs is stopped by its executor, and no retry follows.",
-            _cancel,
-        ),
-        Act(
-            "preempt",
-            "Preempt",
-            "Their executors stop them; what comes next is decided as after any preemption. What "
-            "is not a batch session, or has no retry left, ends for good.",
-            _preempt,
-        ),
-        Act(
-            "retry",
-            "Retry now",
-            "Each gets another attempt, at once as far as the limits of retries a minute go; a "
-            "retry that waits is brought forward and pays its own budget.",
-            _retry,
-        ),
-    )
+_ACTS: dict[str, tuple[Callable[[Session, str], UUID], str]] = {
+    "cancel": (_cancel, "Its chain is cancelled."),
+    "preempt": (_preempt, "It is preempted."),
+    "retry": (_retry, "This is the new attempt."),
 }
-
-
-def act_on(act: Act, roots: Mapping[UUID, UUID], *, by: str) -> list[Outcome]:
-    """Run the action on sessions (id -> root) in several transactions.
-
-    Return an outcome for each session, in order.
-    """
-    pairs = list(roots.items())
-    outcomes: list[Outcome] = []
-    for start in range(0, len(pairs), SLICE):
-        outcomes += act.run(dict(pairs[start : start + SLICE]), by)
-    return outcomes
+"""What the buttons of a page do, which returns the session to show, and what is said then."""
 
 
 @admin.register(Session)
@@ -164,7 +92,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         ("owner", AutocompleteSelectFilter),
     )
     search_fields = ("pk",)
-    search_help_text = "the beginning of an id, or of a chain's name"
+    search_help_text = "the start of an id, or of a chain's name"
     list_before_template = "admin/sessions_note.html"
     actions: Any = ("cancel_chains", "preempt_sessions", "retry_sessions")
 
@@ -195,22 +123,20 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
 
     def act_view(self, request: HttpRequest, session_id: UUID) -> HttpResponse:
         """Do what the pressed button says, and show the page again."""
-        act = ACTS.get(request.POST.get("do", ""))
+        act, done = _ACTS.get(request.POST.get("do", ""), (None, ""))
         back = HttpResponseRedirect(change_url("session", session_id))
         if request.method != "POST" or act is None:
             messages.error(request, "A session can be cancelled, preempted or retried.")
             return back
         try:
-            found = session_get(actor_of(request), session_id)
+            shown = act(session_get(actor_of(request), session_id), operator(request))
         except NotFound:
             return self.missing(request, session_id)
-        (outcome,) = act_on(act, {found.pk: found.root_id}, by=operator(request))
-        level = messages.SUCCESS if outcome.done else messages.ERROR
-        text = "There is a new attempt: this one." if outcome.child_id else _sentence(outcome.text)
-        messages.add_message(request, level, text)
-        if outcome.child_id:
-            return HttpResponseRedirect(change_url("session", outcome.child_id))
-        return back
+        except DomainError as error:
+            messages.error(request, f"{error.detail[:1].upper()}{error.detail[1:]}.")
+            return back
+        messages.success(request, done)
+        return HttpResponseRedirect(change_url("session", shown))
 
     @admin.action(description="Cancel the chains", permissions=["view"])
     def cancel_chains(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
@@ -227,19 +153,16 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         """Retry the chosen sessions that are the newest of their chains."""
         return self._bulk(request, rows, "retry")
 
-    def _bulk(self, request: HttpRequest, rows: QuerySet[Any], name: str) -> HttpResponse | None:
-        act = ACTS[name]
-        chosen = dict(rows.order_by("-pk").values_list("pk", "root_id")[: MOST + 1])
+    def _bulk(self, request: HttpRequest, rows: QuerySet[Any], act: str) -> HttpResponse | None:
+        """Find out on which of them the act is possible. The web pages ask, and do it."""
+        chosen = list(rows.order_by("-pk").values_list("pk", flat=True)[: MOST + 1])
         if len(chosen) > MOST:
-            text = f"These are more than {MOST:,} sessions. Choose fewer: nothing was done."
+            text = f"More than {MOST:,} sessions were chosen. Nothing was done: choose fewer."
             messages.error(request, text)
             return None
-        context = {"act": act, "action_name": request.POST.get("action"), "chosen": chosen}
-        if "confirmed" not in request.POST:
-            return self.render(request, "act_confirm", act.title, **context)
-        outcomes = act_on(act, chosen, by=operator(request))
-        done = sum(outcome.done for outcome in outcomes)
-        return self.render(request, "outcomes", act.title, outcomes=outcomes, done=done, **context)
+        back = request.get_full_path()
+        prepared = action_prepare(actor_of(request), act, chosen, query=back)
+        return redirect("many-sessions", prepared.pk)
 
     @column("session")
     def short_id(self, session: Session) -> SafeString:
@@ -275,10 +198,6 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         return past(session.created_at)
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
     """Return the context of a session's page."""
     chain = chain_attempts(found)
@@ -286,7 +205,7 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
     events = list(session_events(found)[: EVENTS + 1])
     granted = resources_granted(chain)
     tip = chain[-1]
-    over = tip.phase == Phase.FINAL and tip.retry_state not in {"scheduled", "held"}
+    over = tip.phase == Phase.FINAL and tip.retry_state not in WAITING_RETRY
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
     return {
         "session": session_json(found, actor_of(request)),
@@ -295,11 +214,12 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
         **(decision_context(found, decision) if decision else {"decision": None}),
         "events": [event_json(event) for event in events[:EVENTS]],
         "more_events": len(events) > EVENTS,
-        "log": log_tail(found.pk, LOG_LINES),
+        "log": without_progress(log_tail(found.pk, LOG_LINES)),
         "log_lines": LOG_LINES,
         "cancellable": not over and found.root.cancel_requested_at is None,
         "preemptible": found.phase == Phase.LIVE and found.status != Status.TERMINATING,
         "retryable": failed,
+        "retry_changes_url": reverse("session-retry-changes", args=[found.pk]),
         "status_label": STATUS_LABELS[found.status],
     }
 

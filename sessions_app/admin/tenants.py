@@ -40,8 +40,20 @@ def retry_links(**scope: int) -> SafeString:
     return format_html("{} · {}", *pages)
 
 
+class TenantAdmin(QuotaFields, RecordAdmin):
+    """The columns that domains and projects share."""
+
+    @column("retries")
+    def retries(self, record: Any) -> SafeString | str:
+        return retry_links(**{record._meta.model_name: record.pk}) if record.pk else "-"
+
+    @column("created", ordering="created_at")
+    def created(self, record: Any) -> str:
+        return past(record.created_at) if record.pk else "-"
+
+
 @admin.register(Domain)
-class DomainAdmin(QuotaFields, RecordAdmin):
+class DomainAdmin(TenantAdmin):
     """The domains. One can be deleted if it has no projects."""
 
     form = QuotaForm
@@ -82,14 +94,6 @@ class DomainAdmin(QuotaFields, RecordAdmin):
     def projects_link(self, domain: Any) -> SafeString | str:
         return self.project_count(domain) if domain.pk else "-"
 
-    @column("retries")
-    def retries(self, domain: Domain) -> SafeString | str:
-        return retry_links(domain=domain.pk) if domain.pk else "-"
-
-    @column("created", ordering="created_at")
-    def created(self, domain: Domain) -> str:
-        return past(domain.created_at) if domain.pk else "-"
-
 
 class ProjectForm(QuotaForm):
     """The form of a project. Its address cannot be changed."""
@@ -98,7 +102,7 @@ class ProjectForm(QuotaForm):
 
 
 @admin.register(Project)
-class ProjectAdmin(QuotaFields, RecordAdmin):
+class ProjectAdmin(TenantAdmin):
     """The projects. One can be deleted if nothing ever ran in it."""
 
     form = ProjectForm
@@ -127,7 +131,7 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
         Django's own check would ask for permission to delete each related record.
         """
         dependents = (
-            "its queues, policies, defaults, quotas, webhooks and roles; tokens narrowed to it"
+            "its queues, policies, defaults, quotas, webhooks and roles; tokens restricted to it"
         )
         return [*map(str, objs), dependents], {}, set(), []
 
@@ -159,22 +163,14 @@ class ProjectAdmin(QuotaFields, RecordAdmin):
     def sessions(self, project: Project) -> SafeString | str:
         return link(_list_url("session", project__id__exact=project.pk), "sessions")
 
-    @column("retries")
-    def retries(self, project: Project) -> SafeString | str:
-        return retry_links(project=project.pk) if project.pk else "-"
-
-    @column("created", ordering="created_at")
-    def created(self, project: Project) -> str:
-        return past(project.created_at) if project.pk else "-"
-
 
 class MembershipForm(OperatorForm):
     """The form of a membership: a role in exactly one domain or project."""
 
     refusals: ClassVar = {
-        "membership_one_scope": ("project", "Choose a domain or a project, and not both."),
+        "membership_one_scope": ("project", "Choose either a domain or a project."),
         "membership_role_fits_scope": ("role", "Only a domain can have a domain admin."),
-        "membership_unique": ("user", "The user has a role there already: change that one."),
+        "membership_unique": ("user", "The user already has a role there: change that role."),
     }
 
     class Meta:

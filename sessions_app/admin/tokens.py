@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from sessions_app.admin.base import OperatorForm, RecordAdmin, column, operator
 from sessions_app.admin.cells import coming, past
-from sessions_app.api.requests.bodies import one_line
+from sessions_app.forms.tokens import TokenChecks
 from sessions_app.models import ApiToken
 from sessions_app.services.access import unisolated
 from sessions_app.services.access.tokens import token_create, token_made, token_revoke
@@ -18,34 +18,23 @@ from sessions_app.services.access.tokens import token_create, token_made, token_
 _SHOWN = "reprise_shown_once"
 
 
-class TokenForm(OperatorForm):
+class TokenForm(TokenChecks, OperatorForm):
     """The form of a token: its bearer, and its restrictions."""
 
-    refusals: ClassVar = {
-        "token_one_bearer": ("user", "A token is for a user or for an executor: give one of them.")
-    }
+    refusals: ClassVar = {"token_one_bearer": ("user", "Give either a user or an executor.")}
 
     class Meta:
         help_texts = {
             "name": "what it is for",
-            "executor_name": "a token for this executor's agent, good for nothing else",
-            "project": "the only project for which it is good",
+            "executor_name": "the executor whose agent uses the token; the token can do nothing "
+            "else",
+            "project": "the only project that the token may use; empty: all projects of the user",
             "expires_at": "empty: never",
         }
 
-    def clean_name(self) -> str:
-        """Return the name if the API would accept it."""
-        try:
-            return one_line(self.cleaned_data["name"])
-        except ValueError as error:
-            raise forms.ValidationError(f"It {error}.") from None
-
     def clean(self) -> dict[str, Any] | None:
-        """Check the expiry and that an executor's token has no restrictions."""
+        """Check that an executor's token has no restrictions."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        expires_at = cleaned.get("expires_at")
-        if expires_at is not None and expires_at <= timezone.now():
-            self.add_error("expires_at", "This time is in the past.")
         if cleaned.get("executor_name") and (cleaned.get("project") or cleaned.get("read_only")):
             raise forms.ValidationError("The token of an executor cannot be restricted.")
         return cleaned

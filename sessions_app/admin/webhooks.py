@@ -47,21 +47,21 @@ class WebhookAdmin(ReadOnlyAdmin):
         """Pause the chosen webhooks until somebody resumes them."""
         for endpoint in chosen:
             webhook_pause(endpoint, reason="paused by an operator", by=operator(request))
-        messages.success(request, "Paused. What happens meanwhile waits in the log.")
+        messages.success(request, "Paused. New events wait and are sent after it is resumed.")
 
     @admin.action(description="Resume where they were paused")
     def resume(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Resume the chosen webhooks that are paused."""
         for endpoint in chosen:
             webhook_resume(endpoint, by=operator(request))
-        messages.success(request, "They go on from where they were paused.")
+        messages.success(request, "Resumed. The events since the pause are sent now.")
 
     @admin.action(description="Send a test message")
     def ping(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Send a test message to the chosen webhooks. The deliveries show the results."""
         for endpoint in chosen:
             webhook_ping(endpoint)
-        messages.success(request, "Sent; what came of it is among the deliveries.")
+        messages.success(request, "Sent. The list of deliveries shows the result.")
 
 
 @admin.register(WebhookDelivery)

@@ -26,7 +26,7 @@ REST, GRAPHQL, ADMIN, WEB, TASK, COMMAND, SQL = DOORS
 
 _TABLES = (
     "sessions_app_(?:domain|project|projectusage|membership|apitoken|queue|retrydefaults"
-    "|retrysettings|failurecategory|webhookendpoint|retrypolicy|retrypolicyrevision)"
+    "|retrysettings|failurecategory|priorityclass|schedule|webhookendpoint|retrypolicy|retrypolicyrevision)"
     "|scheduler_executor(?:_projects)?|auth_(?:user|group)"
     "|django_celery_beat_(?:periodictask|(?:interval|crontab|clocked)schedule)"
 )

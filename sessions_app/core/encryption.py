@@ -58,7 +58,9 @@ class EncryptionKeys:
         try:
             return cipher.decrypt(token.translate(_TOKEN)).decode()
         except InvalidToken as error:
-            raise SecretUnreadable(f"its secrets were changed since key {key_id}") from error
+            raise SecretUnreadable(
+                f"its stored secrets are damaged: key {key_id} cannot decrypt them"
+            ) from error
 
     def _why_not(self) -> str:
         if self._made_up:

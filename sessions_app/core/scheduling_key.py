@@ -18,11 +18,15 @@ def scheduling_key_sql(
     avoid_node: str = "''",
     avoid_node_of: str = "''",
     avoid_executors: str = "'[]'::jsonb",
+    executor_labels: str = "",
 ) -> str:
     """Return the key as an SQL expression over others; JSON is `jsonb`.
 
-    `avoid_node_of` is the executor whose node is avoided.
+    `avoid_node_of` is the executor whose node is avoided. `executor_labels` is null for most; "" if
+    it is null for all.
     """
     rules = [f"{pod_spec} #> '{{{prefix}{path}}}'" for prefix in ("", "spec,") for path in _RULES]
     parts = [resources, pods, *rules, avoid_node, avoid_node_of, avoid_executors, retry]
-    return f"hashtextextended(jsonb_build_array({', '.join(parts)})::text, 0)"
+    # Without labels the key is as it was before there were any.
+    labels = f" || coalesce(({executor_labels})::text, '')" if executor_labels else ""
+    return f"hashtextextended(jsonb_build_array({', '.join(parts)})::text{labels}, 0)"

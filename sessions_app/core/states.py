@@ -22,6 +22,8 @@ class Status(StrEnum):
 class Phase(StrEnum):
     """The coarse form of a status, which indexes use."""
 
+    BLOCKED = "blocked"
+    """It waits for other chains, and stands in no line."""
     WAITING = "waiting"
     LIVE = "live"
     FINAL = "final"
@@ -33,6 +35,7 @@ class RetryState(StrEnum):
     NONE = "none"
     SCHEDULED = "scheduled"
     HELD = "held"
+    PARKED = "parked"
     RETRIED = "retried"
     SUCCEEDED = "succeeded"
     EXHAUSTED = "exhausted"
@@ -40,7 +43,19 @@ class RetryState(StrEnum):
     CANCELLED = "cancelled"
 
 
-WAITING_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
+GRANTED_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
+# Also what waits for somebody to decide: no retry is granted, and the chain has not ended.
+WAITING_RETRY = GRANTED_RETRY | {RetryState.PARKED}
+BY_SWITCH = ["", "switch"]
+"""`held_for` of a retry that a switch holds; servers of the release before write nothing there."""
+# In these the newest attempt of a chain has ended, and nothing more happens by itself.
+ENDED_STATES = (
+    RetryState.SUCCEEDED,
+    RetryState.EXHAUSTED,
+    RetryState.NOT_RETRIED,
+    RetryState.CANCELLED,
+)
+_LASTING = frozenset({RetryState.HELD, RetryState.PARKED, *ENDED_STATES})
 FINAL_STATUSES = frozenset({Status.TERMINATED, Status.ERROR, Status.CANCELLED})
 # Statuses on an executor, in their order; those in the middle may be skipped.
 LIVE_STATUSES = (
@@ -52,6 +67,8 @@ LIVE_STATUSES = (
     Status.RUNNING,
     Status.TERMINATING,
 )
+PENDING_PHASES = (Phase.BLOCKED, Phase.WAITING)
+UNFINISHED_PHASES = (*PENDING_PHASES, Phase.LIVE)
 
 
 def _transitions() -> dict[Status, frozenset[Status]]:
@@ -84,8 +101,13 @@ class TransitionNotAllowed(ValueError):
         super().__init__(f"{current} -> {target} is not allowed")
 
 
+def resting(state: RetryState | str) -> str:
+    """Return the state if a session stays in it until somebody acts, else ""."""
+    return str(state) if state in _LASTING else ""
+
+
 def phase_of(status: Status) -> Phase:
-    """Return the phase of a session with this status."""
+    """Return the phase of a session with this status; a new one may be blocked instead."""
     return _PHASES[status]
 
 

@@ -23,6 +23,6 @@ class Expected:
     def check(self, found: str | None) -> None:
         """Raise `Outdated` unless the record has such a version; None: it does not exist."""
         if found is None:
-            raise Outdated("it is not there any more: read it again before you change it")
+            raise Outdated("it no longer exists: read it again before you change it")
         if self.versions is not None and found not in self.versions:
             raise Outdated("somebody else has changed it since you read it: read it again")

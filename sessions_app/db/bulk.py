@@ -34,6 +34,11 @@ def columns(rows: Sequence[Sequence[Any]]) -> list[str]:
     return [array(column) for column in zip(*rows, strict=True)]
 
 
+def copy_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Return rows as the text that `COPY ... FROM STDIN` reads; a dictionary is a JSON value."""
+    return "\n".join(["\t".join([_COPIED[type(value)](value) for value in row]) for row in rows])
+
+
 def arrays(sources: Mapping[str, Callable[..., Any]], *rows: Sequence[Any]) -> dict[str, str]:
     """Return the array literals of columns, by name.
 
@@ -42,12 +47,15 @@ def arrays(sources: Mapping[str, Callable[..., Any]], *rows: Sequence[Any]) -> d
     return {name: array(map(source, *rows)) for name, source in sources.items()}
 
 
-def unnested(types: Mapping[str, str], *, numbered: str = "") -> str:
+def unnested(types: Mapping[str, str], *, numbered: str = "", by_place: bool = False) -> str:
     """Return the SQL of a table `v` with these columns, each of them a parameter of its name.
 
-    JSON is text in it: `from_array` makes it JSON again. A further column can number the rows.
+    `by_place`, parameters have no names. JSON is text in it: `from_array` makes it JSON again. A
+    further column can number the rows.
     """
-    sent = ", ".join([f"%({name})s::{_sent(kind)}[]" for name, kind in types.items()])
+    sent = ", ".join(
+        [f"{'%s' if by_place else f'%({name})s'}::{_sent(kind)}[]" for name, kind in types.items()]
+    )
     if numbered:
         return f"unnest({sent}) WITH ORDINALITY AS v({', '.join(types)}, {numbered})"
     return f"unnest({sent}) AS v({', '.join(types)})"
@@ -79,6 +87,15 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+_ESCAPED = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_COPIED: dict[type, Callable[[Any], str]] = {
+    str: lambda text: text.translate(_ESCAPED),
+    UUID: lambda value: f"{value.int:032x}",
+    datetime: datetime.isoformat,
+    int: str,
+    # JSON has no raw control characters.
+    dict: lambda value: json_text(value).replace("\\", r"\\"),
+}
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "NULL",
     str: _quoted,

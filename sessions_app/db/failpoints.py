@@ -32,7 +32,14 @@ STEPS = (
     "webhook_read",
     "webhook_claim",
     "webhook_record",
+    "failures",
+    "nodes",
+    "breakers",
     "failover",
+    "schedule",
+    "dependants",
+    "make_room",
+    "wait",
 )
 SENDS = tuple(
     f"{what}.{edge}_send" for what in ("hint", "notify", "webhook") for edge in ("before", "after")

@@ -36,6 +36,22 @@ def archived_chain(chain: Sequence[UUID]) -> list[Session]:
     return _sessions(_logs(chain))
 
 
+def archived_tips(session_ids: Iterable[UUID]) -> dict[UUID, SessionEvent]:
+    """Return the last events of chains that exist only in the log, by the id of any attempt.
+
+    Each is that of the newest attempt, with what it folds to as its `data`, and the `creation_id`
+    of its root. Two statements.
+    """
+    last = SessionEvent.objects.filter(type=ARCHIVED, session_id__in=list(session_ids))
+    tips = {each.session_id: _chain([each])[-1] for each in last}
+    found: dict[UUID, SessionEvent] = {}
+    for tip, log in _logs(set(tips.values())).items():
+        creation_id = log[-1].data["archive"]["session"]["creation_id"].partition(":retry:")[0]
+        log[-1].data = {**fold(event.data for event in log), "creation_id": creation_id}
+        found[tip] = log[-1]
+    return {asked: found[tip] for asked, tip in tips.items() if tip in found}
+
+
 def _logs(session_ids: Iterable[UUID]) -> dict[UUID, _Log]:
     found: dict[UUID, _Log] = defaultdict(list)
     events = SessionEvent.objects.filter(session_id__in=list(session_ids))
@@ -91,7 +107,8 @@ def _made(kind: type[Row], values: Mapping[str, Any]) -> Row:
     """Return a record with these columns; others, and wrong nulls, get their defaults."""
     made = kind()
     for field in kind._meta.concrete_fields:
-        value = values.get(field.attname)
-        if value is not None or (field.attname in values and field.null):
+        column = field.db_column or field.attname
+        value = values.get(column)
+        if value is not None or (column in values and field.null):
             setattr(made, field.attname, field.to_python(value))
     return made

@@ -137,7 +137,7 @@ class JobSet(NamedTuple):
     last_event_at: datetime
 
 
-_TOLD = """
+_FIRST_AND_LAST_EVENTS = """
     SELECT n.project_id, d.name || '/' || p.name, n.job_set, first.time, last.time FROM wanted n
     JOIN sessions_app_project p ON p.id = n.project_id
     JOIN sessions_app_domain d ON d.id = p.domain_id
@@ -168,7 +168,7 @@ _JOB_SETS = f"""
                     ORDER BY job_set LIMIT 1) AS following)
             SELECT project_id, job_set FROM names LIMIT %(limit)s) AS f
         ORDER BY 1, 2 LIMIT %(limit)s)
-    {_TOLD}
+    {_FIRST_AND_LAST_EVENTS}
 """
 
 
@@ -188,7 +188,7 @@ def job_sets(projects: Sequence[int], after: tuple[int, str], limit: int) -> lis
 
 _JOB_SET = f"""
     WITH wanted AS (SELECT %s::bigint AS project_id, %s::text AS job_set)
-    {_TOLD}
+    {_FIRST_AND_LAST_EVENTS}
 """  # a constant
 
 

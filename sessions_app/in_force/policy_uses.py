@@ -25,7 +25,7 @@ class PolicyUses:
 def policies_uses(
     policies: Sequence[RetryPolicy], queues: QuerySet[Queue] | None = None
 ) -> dict[int, PolicyUses]:
-    """Which of these queues (None: of all) name the policies, by the policy's id."""
+    """Return by policy id which of these queues (None: of all) name each policy."""
     names = sorted({policy.name for policy in policies})
     naming: dict[str, list[Queue]] = defaultdict(list)
     queues = Queue.objects.all() if queues is None else queues
@@ -36,7 +36,7 @@ def policies_uses(
     default = _default_policy()
     return {
         policy.pk: PolicyUses(
-            [str(queue) for queue in naming[policy.name] if _reaches(policy, queue)],
+            [str(queue) for queue in naming[policy.name] if _in_scope(policy, queue)],
             policy.name == default and policy.domain_id is None and policy.project_id is None,
         )
         for policy in policies
@@ -48,7 +48,7 @@ def _default_policy() -> str:
     return cluster.values_list("default_policy", flat=True).first() or ""
 
 
-def _reaches(policy: RetryPolicy, queue: Queue) -> bool:
+def _in_scope(policy: RetryPolicy, queue: Queue) -> bool:
     if policy.project_id is not None:
         return policy.project_id == queue.project_id
     return policy.domain_id in {None, queue.project.domain_id}

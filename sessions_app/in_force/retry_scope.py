@@ -2,19 +2,21 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import Q
 
+from retry.breakers import OpenBreaker
 from retry.engine.decide import Mode, Settings
 from retry.policies.inline import Bounds, InlinePolicy
 from retry.policies.matching import CompiledCategory
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
 from retry.storm_limits import StormLimits
 from sessions_app.in_force.named_policies import CATEGORIES, compiled_categories
+from sessions_app.in_force.shared_budgets import BUDGETS, BudgetInForce, budgets_in
 from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
 
 DEFAULT_GLOBAL_MAX_RETRIES = 150
@@ -34,14 +36,31 @@ class RetryScope:
     """The failure categories, which belong to the cluster."""
     storm_limits: StormLimits
     """The storm limits, which also belong to the cluster."""
+    refuses_unfittable: bool = False
+    """Whether submissions that fit on no executor are refused."""
+    breakers: tuple[OpenBreaker, ...] = ()
+    """The open breakers that hold retries of the project: its own and the cluster's."""
+    budgets: tuple[BudgetInForce, ...] = ()
+    """The shared budgets, in order from the cluster's; `retry_scopes` reads them."""
 
 
+# Of a project that muted a signature, none of its retries is held.
+BREAKERS = """
+    SELECT json_agg(json_build_array(b.scope, b.project_id, b.queue_id, b.signature,
+        coalesce(b.probe::text, '')) ORDER BY b.scope, b.signature)
+    FROM sessions_app_breaker b
+    WHERE b.state = 'open' AND (b.project_id IS NULL OR b.project_id = p.id)
+        AND NOT EXISTS (SELECT FROM sessions_app_failuresignature f
+            WHERE f.project_id = p.id AND f.key = b.signature AND f.muted)
+"""
 SCOPE = f"""
     SELECT json_build_array(
         cs.global_max_retries, json_build_array(cs.mode, ds.mode, ps.mode),
         json_build_array(cd.bounds, dd.bounds, pd.bounds),
         json_build_array(cd.policy, dd.policy, pd.policy), ({CATEGORIES}),
-        json_build_array(cs.retries_per_minute, cs.queue_retries_per_minute))::text
+        json_build_array(cs.retries_per_minute, cs.queue_retries_per_minute),
+        coalesce(ps.refuse_unfittable, ds.refuse_unfittable, cs.refuse_unfittable, false),
+        ({BREAKERS}))::text
     FROM (SELECT) AS always
     LEFT JOIN sessions_app_retrysettings cs ON cs.domain_id IS NULL AND cs.project_id IS NULL
     LEFT JOIN sessions_app_retrysettings ds ON ds.domain_id = p.domain_id
@@ -52,14 +71,21 @@ SCOPE = f"""
 """
 """SQL of one value about the project `p` for `scope_of`."""
 
-_READ = f"SELECT p.id, ({SCOPE}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
+_READ = f"SELECT p.id, ({SCOPE}), ({BUDGETS}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
     """Return the scope of each project by its id, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [sorted(set(project_ids))])
-        return {project_id: scope_of(text) for project_id, text in cursor.fetchall()}
+        return {
+            project_id: _with_budgets(scope_of(text), budgets)
+            for project_id, text, budgets in cursor.fetchall()
+        }
+
+
+def _with_budgets(scope: RetryScope, text: str | None) -> RetryScope:
+    return scope if text is None else replace(scope, budgets=budgets_in(text))
 
 
 def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
@@ -73,7 +99,7 @@ def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
 @lru_cache(maxsize=1024)
 def scope_of(text: str) -> RetryScope:
     """Return the scope in the value of `SCOPE`, ready for decisions."""
-    limit, modes, bounds, policies, categories, per_minute = json.loads(text)
+    (limit, modes, bounds, policies, categories, per_minute, refuses, breakers) = json.loads(text)
     if limit is None:
         limit = DEFAULT_GLOBAL_MAX_RETRIES
     # A limit of 0 would postpone forever; the switches are for that.
@@ -84,6 +110,8 @@ def scope_of(text: str) -> RetryScope:
         tuple((layer, InlinePolicy.model_validate(each)) for layer, each in _layers(policies)),
         compiled_categories(categories),
         storm_limits,
+        refuses,
+        tuple(OpenBreaker(*each) for each in breakers or ()),
     )
 
 
@@ -102,11 +130,40 @@ def _strictest(modes: Iterable[str | None]) -> Mode:
     return max(found, key=_STRICTNESS.__getitem__, default=Mode.ON)
 
 
-def strictest(*, project: Project | None, domain: Domain | None) -> Mode:
-    """Return the switch that applies in a scope: the strictest of its own and those above it."""
+class SettingsInForce(NamedTuple):
+    """What the settings of a scope and of those above it say together."""
+
+    mode: Mode
+    """The strictest switch."""
+    refuses_unfittable: bool
+    """Whether submissions that fit on no executor are refused: the closest scope decides."""
+    own: RetrySettings | None
+    """The scope's own row."""
+
+
+def settings_in_force(*, project: Project | None, domain: Domain | None) -> SettingsInForce:
+    """Return the settings that apply in a scope."""
     wanted = Q(domain=None, project=None)
     if domain is not None:
         wanted |= Q(domain=domain)
     if project is not None:
         wanted |= Q(project=project)
-    return _strictest(RetrySettings.objects.filter(wanted).values_list("mode", flat=True))
+    rows = sorted(RetrySettings.objects.filter(wanted), key=_closeness, reverse=True)
+    said = (each.refuse_unfittable for each in rows if each.refuse_unfittable is not None)
+    level = _PROJECT if project is not None else _DOMAIN if domain is not None else _CLUSTER
+    own = rows[0] if rows and _closeness(rows[0]) == level else None
+    return SettingsInForce(_strictest(each.mode for each in rows), next(said, False), own)
+
+
+def strictest(*, project: Project | None, domain: Domain | None) -> Mode:
+    """Return the switch that applies in a scope: the strictest of its own and those above it."""
+    return settings_in_force(project=project, domain=domain).mode
+
+
+_CLUSTER, _DOMAIN, _PROJECT = range(3)
+
+
+def _closeness(row: RetrySettings) -> int:
+    if row.project_id is not None:
+        return _PROJECT
+    return _CLUSTER if row.domain_id is None else _DOMAIN

@@ -1,7 +1,8 @@
 """Every row lock and advisory lock on the records, by name.
 
-Order: a policy's name, policy, queue or settings, root, session, lease, decision, retry slots,
-usage. The outbox of webhooks has a lock of its own, under which none of these is taken.
+Order: a schedule, a policy's name, policy, queue or settings, root, session, lease, retry slots,
+usage. The outbox of webhooks, the figures of failures and the breakers have a lock of their own
+each, under which none of these is taken.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
@@ -13,6 +14,9 @@ from sessions_app.locks.advisory import (
     AdvisoryLock,
     database_now,
     hold_if_free,
+    lock_breakers,
+    lock_budgets,
+    lock_failures,
     lock_policy_name,
     lock_slots,
     lock_webhooks,
@@ -24,7 +28,7 @@ from sessions_app.locks.chains import (
     LockedSession,
     lock_chains,
     lock_sessions,
-    lock_sessions_of,
+    lock_sessions_now,
     locked_session,
 )
 from sessions_app.locks.claims import (
@@ -33,8 +37,11 @@ from sessions_app.locks.claims import (
     CLAIM_USE,
     DueRetry,
     claim_archived,
+    claim_breaker_held,
     claim_due,
     claim_ended,
+    claim_over_budget,
+    claim_parked,
     claim_resumable,
 )
 from sessions_app.locks.configuration import (
@@ -43,7 +50,8 @@ from sessions_app.locks.configuration import (
     policies_named,
     queues_for_submit,
 )
-from sessions_app.locks.decisions import StoredDecision, lock_decisions
+from sessions_app.locks.decisions import StoredDecision, lock_retries, read_decisions
+from sessions_app.locks.dependencies import claim_dependants, share_roots
 from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
 from sessions_app.locks.usage import (
     Counter,
@@ -67,17 +75,24 @@ __all__ = [
     "StoredDecision",
     "Usage",
     "claim_archived",
+    "claim_breaker_held",
+    "claim_dependants",
     "claim_due",
     "claim_ended",
+    "claim_over_budget",
+    "claim_parked",
     "claim_resumable",
     "claim_specs_under",
     "database_now",
     "hold_if_free",
+    "lock_breakers",
+    "lock_budgets",
     "lock_chains",
-    "lock_decisions",
+    "lock_failures",
     "lock_policy_name",
+    "lock_retries",
     "lock_sessions",
-    "lock_sessions_of",
+    "lock_sessions_now",
     "lock_slots",
     "lock_token",
     "lock_webhooks",
@@ -86,6 +101,8 @@ __all__ = [
     "locked_session",
     "policies_named",
     "queues_for_submit",
+    "read_decisions",
+    "share_roots",
     "usage_lock_scope",
     "usage_read",
     "usage_stop",

@@ -18,6 +18,11 @@ class AdvisoryLock(IntEnum):
     RETRY_SLOTS = 0x5245_0004
     QUEUE_USAGE = 0x5245_0005
     WEBHOOKS = 0x5245_0006
+    FAILURES = 0x5245_0008
+    NODES = 0x5245_0009
+    BREAKERS = 0x5245_000A
+    BUDGETS = 0x5245_000B
+    PREEMPTION = 0x5245_000C
     SERVER = 0x5245_0007
     """Held while a database is made safe after it moved to another server."""
     SWEEP_RETRIES = 0x5245_0010
@@ -70,6 +75,34 @@ def lock_webhooks() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.WEBHOOKS])
+
+
+def lock_failures() -> None:
+    """Lock the figures of failures until this transaction ends.
+
+    One lock for all: whoever counts a stretch of the log moves the position behind it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.FAILURES])
+
+
+def lock_breakers() -> None:
+    """Lock the breakers and what opens them until this transaction ends.
+
+    One lock for all: whoever opens, closes or probes one sees what the others have done.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.BREAKERS])
+
+
+def lock_budgets() -> None:
+    """Lock the verdicts about shared budgets until this transaction ends.
+
+    One lock for all: whoever counts a stretch of the log moves the position behind it. The slots
+    are locked after it, before anything is written.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.BUDGETS])
 
 
 def lock_webhooks_of(project_id: int) -> None:

@@ -1,7 +1,7 @@
 """Locks on sessions, each behind the root of its chain."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from sessions_app.locks.usage import NO_NEW_COUNTERS
 
 
 class LockedSession(NamedTuple):
-    """What the services need to know of a session that they hold. JSON columns come as text.
+    """The facts of a locked session that the services need. JSON columns come as text.
 
     A field is the column of that name, unless `_ELSEWHERE` says otherwise.
     """
@@ -43,10 +43,15 @@ class LockedSession(NamedTuple):
     node: str
     executor: str
     lease_returns: int
+    placement_refusals: int | None
     avoid_executors: list[str]
     terminating_at: datetime | None
     preempt_requested_at: datetime | None
+    gave_way_to: UUID | None
     start_failure: str | None
+    progress: dict[str, Any] | None
+    chain_progress: dict[str, Any] | None
+    retry_marks: dict[str, int] | None
     limited: bool
     """Whether quotas count the session. If not, none will until this transaction ends."""
 
@@ -78,12 +83,15 @@ _LOCK_ROOTS = f"""
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
     ORDER BY r.id FOR NO KEY UPDATE
 """
-# The second statement sees what the holders of the root locks committed before.
+# The second statement sees what the holders of the root locks committed before. The clock is read
+# above the locks, for which it may have to wait, and also if there is no session.
 _LOCK_SESSIONS = f"""
-    SELECT {SESSION_COLUMNS}
-    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
-    WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
-    ORDER BY s.id FOR NO KEY UPDATE OF s
+    SELECT l.*, clock_timestamp() FROM (SELECT) AS always LEFT JOIN (
+        SELECT {SESSION_COLUMNS}
+        FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+        WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
+        ORDER BY s.id FOR NO KEY UPDATE OF s
+    ) AS l ON true
 """
 _LOCK_CHAINS = f"""
     SELECT {SESSION_COLUMNS}
@@ -99,17 +107,20 @@ def lock_sessions(ids: Sequence[UUID], *, skip_locked: bool = False) -> list[Loc
     With `skip_locked`, sessions whose chain another transaction holds are left out. From here on
     the transaction keeps generic plans (`KEEP_PLANS`).
     """
+    return lock_sessions_now(ids, skip_locked=skip_locked)[0]
+
+
+def lock_sessions_now(
+    ids: Sequence[UUID], *, skip_locked: bool = False
+) -> tuple[list[LockedSession], datetime]:
+    """As `lock_sessions`, with the clock of the database once all of them are locked."""
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
-        roots = [row[0] for row in cursor.fetchall()]
-    return lock_sessions_of(roots, ids) if roots else []
-
-
-def lock_sessions_of(roots: Iterable[UUID], ids: Iterable[UUID]) -> list[LockedSession]:
-    """Lock sessions of chains whose roots the caller has locked. Return those that exist, by id."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK_SESSIONS, [array(ids), array(roots)])
-        return [locked_session(row) for row in cursor.fetchall()]
+        roots = array(row[0] for row in cursor.fetchall())
+        cursor.execute(_LOCK_SESSIONS, [array(ids), roots])
+        rows = cursor.fetchall()
+    sessions = [locked_session(row[:-1]) for row in rows if row[0] is not None]
+    return sessions, rows[-1][-1]
 
 
 class LockedChain(NamedTuple):
@@ -145,10 +156,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
-_READ: list[tuple[int, Callable[[str], Any]]] = [
+def _or_none(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+_READ: list[tuple[int, Callable[[Any], Any]]] = [
     (LockedSession._fields.index("status"), Status),
     # Django's cursors leave JSON to the ORM's fields.
     (LockedSession._fields.index("retry_policies"), _names),
     (LockedSession._fields.index("retry_counters"), json.loads),
     (LockedSession._fields.index("avoid_executors"), json.loads),
+    (LockedSession._fields.index("progress"), _or_none),
+    (LockedSession._fields.index("chain_progress"), _or_none),
+    (LockedSession._fields.index("retry_marks"), _or_none),
 ]

@@ -20,22 +20,26 @@ _CLAIM_DUE = f"""
     ORDER BY d.due_at, d.session_id LIMIT %s
     FOR NO KEY UPDATE OF r SKIP LOCKED
 """
-# Looks at the projects that have held retries, not at the retries: those of a project that is
+# Looks at the projects whose retries a switch holds, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = """
     WITH RECURSIVE holding(project_id) AS (
-        (SELECT project_id FROM sessions_app_session WHERE retry_state = 'held'
+        (SELECT project_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id IS NOT NULL
             ORDER BY project_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT project_id FROM sessions_app_session
-            WHERE retry_state = 'held' AND project_id > h.project_id ORDER BY project_id LIMIT 1)
+        SELECT (SELECT project_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id > h.project_id
+            ORDER BY project_id LIMIT 1)
         FROM holding h WHERE h.project_id IS NOT NULL
     )
-    SELECT s.id FROM holding h JOIN sessions_app_project p ON p.id = h.project_id
+    SELECT d.session_id FROM holding h JOIN sessions_app_project p ON p.id = h.project_id
     JOIN LATERAL (
-        SELECT id, root_id FROM sessions_app_session
-        WHERE retry_state = 'held' AND project_id = p.id ORDER BY id LIMIT %(limit)s
-    ) s ON true
+        SELECT session_id FROM sessions_app_retrydecision
+        WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
+        ORDER BY session_id LIMIT %(limit)s
+    ) d ON true
+    JOIN sessions_app_session s ON s.id = d.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
     WHERE NOT EXISTS (
         SELECT FROM sessions_app_retrysettings w WHERE w.mode <> 'on' AND (
@@ -65,10 +69,93 @@ def claim_due(limit: int) -> list[DueRetry]:
 
 
 def claim_resumable(limit: int) -> list[UUID]:
-    """Lock the roots of at most `limit` held retries with all switches on. Return the ids."""
+    """Lock the roots of at most `limit` retries that a switch holds though all are on.
+
+    Return the ids of their sessions. What anything else holds is left to its own release.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_RESUMABLE, {"limit": limit})
         return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_PARKED = """
+    SELECT d.session_id FROM sessions_app_retrydecision d
+    JOIN sessions_app_session s ON s.id = d.session_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE d.state = 'held' AND d.held_for = 'parked' AND d.due_at <= statement_timestamp()
+    ORDER BY d.due_at, d.session_id LIMIT %s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+def claim_parked(limit: int) -> list[UUID]:
+    """Lock the roots of at most `limit` parked chains whose time is over. Return the ids of their
+    newest attempts, those that have waited longest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_PARKED, [limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+# By key: what an open breaker holds costs nothing, however much it is. Each step of the recursion
+# is one probe of an index.
+_CLAIM_BREAKER_HELD = """
+    WITH RECURSIVE holding(held_key) AS (
+        (SELECT held_key FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'breaker' ORDER BY held_key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT held_key FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'breaker' AND held_key > h.held_key
+            ORDER BY held_key LIMIT 1)
+        FROM holding h WHERE h.held_key IS NOT NULL
+    ),
+    waiting AS (
+        SELECT d.session_id FROM holding h
+        LEFT JOIN sessions_app_breaker b ON b.state = 'open'
+            AND b.scope || '/' || b.signature = h.held_key
+        JOIN LATERAL (
+            SELECT session_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'breaker' AND held_key = h.held_key
+                AND b.id IS NULL
+            ORDER BY due_at, session_id LIMIT %(limit)s) d ON true
+        UNION
+        SELECT d.session_id FROM sessions_app_breaker b
+        JOIN sessions_app_retrydecision d ON d.session_id = b.probe
+        WHERE b.state = 'open' AND d.state = 'held' AND d.held_for = 'breaker'
+            AND d.held_key = b.scope || '/' || b.signature
+    )
+    SELECT s.id FROM waiting w JOIN sessions_app_session s ON s.id = w.session_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    LIMIT %(limit)s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+def claim_breaker_held(limit: int) -> list[UUID]:
+    """Lock the roots of at most `limit` retries that a breaker holds though it has closed, or
+    though they are its probe. Return the ids of their sessions."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_BREAKER_HELD, {"limit": limit})
+        return [row[0] for row in cursor.fetchall()]
+
+
+_CLAIM_OVER_BUDGET = """
+    SELECT d.session_id, s.root_id FROM sessions_app_retrydecision d
+    JOIN sessions_app_session s ON s.id = d.session_id
+    JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE d.state = 'held' AND d.held_for = 'shared_budget' AND d.held_key = %s
+    ORDER BY d.held_order, d.session_id LIMIT %s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+def claim_over_budget(scope: str, limit: int) -> list[tuple[UUID, UUID]]:
+    """Lock the roots of at most `limit` retries that wait for the shared budget of a scope.
+
+    Return their sessions and roots, the oldest chain first.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_OVER_BUDGET, [scope, limit])
+        return [(session_id, root_id) for session_id, root_id in cursor.fetchall()]
 
 
 _CLAIM_ROOTS = """
@@ -79,7 +166,7 @@ _CLAIM_ROOTS = """
 _STILL_ENDED = """
     SELECT root_id FROM sessions_app_session
     WHERE root_id = ANY(%s::uuid[]) AND finished_at < %s
-        AND tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
+        AND resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
 """
 
 

@@ -1,18 +1,23 @@
-"""Decisions, each behind the root of its chain."""
+"""Decisions, each behind the root of its chain.
+
+They are read once it is locked, and have no lock of their own: whoever writes one holds the root's.
+"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from sessions_app.core.states import BY_SWITCH
 from sessions_app.db.bulk import array
+from sessions_app.locks.chains import SESSION_COLUMNS, LockedSession, locked_session
 
 
 class StoredDecision(NamedTuple):
-    """What dispatch, cancel and manual retry need of a decision."""
+    """The facts of a decision that dispatch, cancel and manual retry need."""
 
     session_id: UUID
     state: str
@@ -26,28 +31,59 @@ class StoredDecision(NamedTuple):
     resources: dict[str, Any] | None
     paced: bool
     requested_by: str
+    held_for: str
+    changes: dict[str, Any] | None
+    held_key: str
+
+    @property
+    def switched(self) -> bool:
+        """Return whether a switch holds it."""
+        return self.state == "held" and self.held_for in BY_SWITCH
 
 
-_LOCK = """
-    SELECT session_id, state, paid_by, used, "limit", cause, due_at, avoid_node, avoid_executor,
-        resources::text, paced, requested_by
-    FROM sessions_app_retrydecision WHERE session_id = ANY(%s::uuid[])
-    ORDER BY session_id FOR NO KEY UPDATE
+_COLUMNS = """
+    d.session_id, d.state, d.paid_by, d.used, d."limit", d.cause, d.due_at, d.avoid_node,
+    d.avoid_executor, d.resources::text, d.paced, d.requested_by, d.held_for, d.changes::text,
+    d.held_key
+"""
+_READ = f"SELECT {_COLUMNS} FROM sessions_app_retrydecision d WHERE d.session_id = ANY(%s::uuid[])"
+_LOCK = f"""
+    SELECT {_COLUMNS}, {SESSION_COLUMNS} FROM sessions_app_session s
+    JOIN sessions_app_session r ON r.id = s.root_id
+    JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
+    ORDER BY s.id FOR NO KEY UPDATE OF s
 """
 
 
-def lock_decisions(session_ids: Sequence[UUID]) -> dict[UUID, StoredDecision]:
-    """Lock the decisions of sessions whose roots are locked."""
+def read_decisions(session_ids: Sequence[UUID]) -> dict[UUID, StoredDecision]:
+    """Return the decisions of sessions whose roots the caller has locked."""
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [array(session_ids)])
+        cursor.execute(_READ, [array(session_ids)])
         return {row[0]: _stored(row) for row in cursor.fetchall()}
 
 
-_RESOURCES = StoredDecision._fields.index("resources")
+def lock_retries(
+    roots: Iterable[UUID], session_ids: Iterable[UUID]
+) -> list[tuple[LockedSession, StoredDecision]]:
+    """Lock failed sessions of chains whose roots the caller has locked.
+
+    Return those that exist, by id, with their decisions.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [array(session_ids), array(roots)])
+        rows = cursor.fetchall()
+    width = len(StoredDecision._fields)
+    return [(locked_session(row[width:]), _stored(row[:width])) for row in rows]
+
+
+_JSON = ("resources", "changes")
 
 
 def _stored(row: tuple[Any, ...]) -> StoredDecision:
     # Django's cursors leave JSON to the ORM's fields.
-    text = row[_RESOURCES]
     decision = StoredDecision._make(row)
-    return decision if text is None else decision._replace(resources=json.loads(text))
+    texts = {name: text for name in _JSON if (text := getattr(decision, name)) is not None}
+    if not texts:
+        return decision
+    return decision._replace(**{name: json.loads(text) for name, text in texts.items()})

@@ -1,14 +1,16 @@
 """Rows of what people configure, each locked while it is changed or deleted.
 
-Order: a project's queues before the project, a queue before the policies that it names, settings
-after the policy that they name. Who names a policy shares it (`configuration.py`), and who locks
-one here locks no queue after it, so that nobody waits in a circle. `lock_record` comes last.
+Order: a schedule before all that its chains need, a project's queues before the project, a queue
+before the policies that it names, settings after the policy that they name. Who names a policy
+shares it (`configuration.py`), and who locks one here locks no queue after it, so that nobody waits
+in a circle. `lock_record` comes last.
 A row that is about to be deleted is locked `FOR UPDATE`, which waits for all that refers to it;
 one that is about to change lets others refer to it meanwhile (`no_key`).
 
 Not imported by the package itself: connections take locks before there are models.
 """
 
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -17,11 +19,14 @@ from django.db import models
 from sessions_app.models import (
     Domain,
     FailureCategory,
+    PreparedAction,
+    PriorityClass,
     Project,
     Queue,
     RetryDefaults,
     RetryPolicy,
     RetrySettings,
+    Schedule,
     WebhookEndpoint,
 )
 
@@ -37,6 +42,12 @@ def lock_record(record: _Record) -> _Record | None:
         return None
     rows = type(record)._base_manager.filter(pk=record.pk)
     return rows.select_for_update(no_key=True, of=("self",)).first()
+
+
+def lock_prepared_action(action_id: UUID, user_id: int) -> PreparedAction | None:
+    """Lock an action of somebody before the chains on which it acts, so that it acts once."""
+    rows = PreparedAction.objects.select_for_update(no_key=True, of=("self",))
+    return rows.filter(pk=action_id, user_id=user_id).first()
 
 
 def lock_domain(domain_id: int) -> Domain | None:
@@ -101,6 +112,11 @@ def lock_category(name: str) -> FailureCategory | None:
     return FailureCategory.objects.select_for_update().filter(name=name).first()
 
 
+def lock_priority_class(name: str) -> PriorityClass | None:
+    """Lock a priority class, and nothing else."""
+    return PriorityClass.objects.select_for_update().filter(name=name).first()
+
+
 def lock_defaults(scope: dict[str, Any]) -> RetryDefaults | None:
     """Lock the defaults of a scope, and nothing else."""
     return RetryDefaults.objects.select_for_update(no_key=True).filter(**scope).first()
@@ -126,3 +142,25 @@ def lock_webhook(endpoint_id: UUID) -> WebhookEndpoint | None:
     """Lock a webhook, after the outbox (`lock_webhooks`) if what waits is moved, too."""
     rows = WebhookEndpoint.objects.select_for_update(no_key=True, of=("self",))
     return rows.filter(pk=endpoint_id).first()
+
+
+def claim_schedules(now: datetime, limit: int) -> list[Schedule]:
+    """Lock schedules that are due, before the queues of their chains; others' claims are skipped.
+
+    Longest overdue first.
+    """
+    due = Schedule.objects.filter(paused_at=None, due_at__lte=now).order_by("due_at", "pk")
+    claimed = due.select_for_update(no_key=True, of=("self",), skip_locked=True)
+    return list(claimed.select_related("project__domain")[:limit])
+
+
+def lock_schedule(schedule_id: UUID) -> Schedule | None:
+    """Lock a schedule, before the queue of a chain that is made by hand."""
+    rows = Schedule.objects.select_for_update(no_key=True, of=("self",))
+    return rows.select_related("project__domain").filter(pk=schedule_id).first()
+
+
+def lock_schedules_to_delete(project_id: int) -> None:
+    """Lock all schedules of a project, before its queues: as who fires one does."""
+    rows = Schedule.objects.filter(project=project_id).order_by("pk")
+    list(rows.select_for_update(of=("self",)).values_list("pk"))

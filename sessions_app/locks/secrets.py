@@ -1,4 +1,4 @@
-"""What is stored encrypted, while it is encrypted under another key.
+"""Locks of encrypted values while they are encrypted under another key.
 
 Nothing is locked after these rows: whoever changes a session or a webhook waits for one slice.
 """

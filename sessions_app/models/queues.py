@@ -18,8 +18,14 @@ class Queue(models.Model):
     cordon_reason = models.CharField(max_length=256, blank=True)
     resource_limits = models.JSONField(default=dict, db_default={}, blank=True)
     """Limits on what its sessions hold: Kubernetes quantities by resource, and "sessions"."""
+    time_limits = models.JSONField(default=dict, db_default={}, blank=True)
+    """By the name of a time of sessions: its `default` and its `max`, in seconds."""
     retry_policies = models.JSONField(default=list, db_default=[], blank=True)
     """Names of policies, in order; each exists in a scope that contains this queue."""
+    breaker = models.JSONField(null=True, blank=True)
+    """The `BreakerRule` of its sessions; null: none of its own."""
+    retry_budget = models.JSONField(null=True, blank=True)
+    """Its shared retry budget: the fields of `SharedBudget`; null: none."""
     created_at = models.DateTimeField(default=timezone.now)
 
     scope_text: str | None = None
@@ -35,6 +41,11 @@ class Queue(models.Model):
             models.CheckConstraint(
                 condition=Q(priority_factor__gt=0), name="queue_factor_positive"
             ),
+        ]
+        indexes = [
+            models.Index(
+                "project", condition=Q(retry_budget__isnull=False), name="queue_with_retry_budget"
+            )
         ]
 
     def __str__(self) -> str:

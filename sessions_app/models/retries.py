@@ -1,10 +1,13 @@
 """Decisions after failures, and the settings that they depend on."""
 
+from typing import Any
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from retry.engine.decide import Mode
+from sessions_app.core.states import BY_SWITCH
 from sessions_app.models.queues import Queue
 from sessions_app.models.sessions import Session
 from sessions_app.models.tenants import NAME_LENGTH, Domain, Project
@@ -19,6 +22,8 @@ class RetryDecision(models.Model):
     session = models.OneToOneField(
         Session, models.CASCADE, primary_key=True, related_name="decision"
     )
+    project_id = models.BigIntegerField(null=True)
+    """The session's project. Null in decisions of before this column that wait for nothing."""
     state = models.CharField(max_length=12, choices=[(s, s) for s in DECISION_STATES])
     action = models.CharField(max_length=8)
     reason = models.CharField(max_length=32)
@@ -34,7 +39,8 @@ class RetryDecision(models.Model):
     avoid_executor = models.CharField(max_length=63, blank=True)
     termination = models.JSONField(default=dict)
     policy_revisions = models.JSONField(default=dict)
-    trace = models.JSONField(default=list)
+    own_trace = models.JSONField(default=list, db_default=[], db_column="trace")
+    """The trace of a decision that an older release wrote; [] in newer rows. See `trace`."""
     decided_at = models.DateTimeField()
     next_session_id = models.UUIDField(null=True)
     dispatched_at = models.DateTimeField(null=True)
@@ -48,6 +54,17 @@ class RetryDecision(models.Model):
     """The first observation of the preemption that ended the run."""
     requested_by = models.CharField(max_length=150, blank=True, default="", db_default="")
     """Who asked for the retry that waits for its slot; "" for the engine itself."""
+
+    held_for = models.CharField(max_length=16, blank=True, default="", db_default="")
+    """What holds it while its state is `held`: `switch`, `breaker`, `shared_budget`, `parked`."""
+    held_key = models.CharField(max_length=130, blank=True, default="", db_default="")
+    """Which one of these holds it, such as a signature; "" where there is only one."""
+
+    held_order = models.DateTimeField(null=True)
+    """When its chain was submitted, if a shared budget holds it: the oldest chain goes first."""
+    changes = models.JSONField(null=True)
+    """What its rule changes for the next attempt, or the person who asked for the retry that waits:
+    `retry_changes.py`."""
 
     class Meta:
         constraints = [
@@ -63,10 +80,81 @@ class RetryDecision(models.Model):
         ]
         indexes = [
             models.Index("due_at", "session", condition=Q(state="scheduled"), name="decision_due"),
+            models.Index(
+                "project_id",
+                F("session").asc(nulls_first=True),
+                condition=Q(state="scheduled"),
+                name="decision_scheduled",
+            ),
+            models.Index(
+                "project_id",
+                "session",
+                condition=Q(state="held", held_for__in=BY_SWITCH),
+                name="decision_switched",
+            ),
+            models.Index(
+                "due_at",
+                "session",
+                condition=Q(state="held", held_for="parked"),
+                name="decision_parked",
+            ),
+            models.Index(
+                "held_key",
+                "due_at",
+                "session",
+                condition=Q(state="held", held_for="breaker"),
+                name="decision_breaker",
+            ),
+            models.Index(
+                "held_key",
+                "held_order",
+                "session",
+                condition=Q(state="held", held_for="shared_budget"),
+                name="decision_over_budget",
+            ),
         ]
 
     def __str__(self) -> str:
         return str(self.session_id)
+
+    @property
+    def trace(self) -> list[dict[str, Any]]:
+        """Return the steps that led to the decision, in order.
+
+        It takes a query, unless `written_trace` was read with the decision.
+        """
+        if self.own_trace:
+            return list(self.own_trace)
+        written: RetryTrace | None = getattr(self, "written_trace", None)
+        return [] if written is None else list(written.steps)
+
+
+TRACE = "coalesce(nullif(d.trace, '[]'), t.steps, '[]')"
+"""`RetryDecision.trace` in SQL: `d` is the decision, and `t` its `RetryTrace` in a left join."""
+
+
+class RetryTrace(models.Model):
+    """The steps that led to a decision: written with it, and never changed.
+
+    Dispatch writes the row of a decision again, and would write these 1.4 kB again with it. Rows
+    that older releases wrote keep their steps in `RetryDecision.own_trace`: a migration does not
+    rewrite a large table. Both have the same form.
+    """
+
+    # A key in the database would be looked up at each insert. A trigger on the decisions deletes
+    # traces, whoever deletes the decisions.
+    decision = models.OneToOneField(
+        RetryDecision,
+        models.DO_NOTHING,
+        primary_key=True,
+        db_column="session_id",
+        db_constraint=False,
+        related_name="written_trace",
+    )
+    steps = models.JSONField()
+
+    def __str__(self) -> str:
+        return str(self.decision_id)
 
 
 class RetryDefaults(models.Model):
@@ -109,6 +197,12 @@ class RetrySettings(models.Model):
 
     These two and the two fields above are set in the cluster's row only.
     """
+    refuse_unfittable = models.BooleanField(null=True, blank=True)
+    """Whether submissions that fit on no executor are refused; null: as the scope above says."""
+    breaker = models.JSONField(null=True, blank=True)
+    """The `BreakerRule` of the cluster or of a project; null: none. A domain has none."""
+    retry_budget = models.JSONField(null=True, blank=True)
+    """The shared retry budget of the scope: the fields of `SharedBudget`; null: none."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -107,7 +107,7 @@ class DeliveryState(models.TextChoices):
 
 
 class WebhookDelivery(models.Model):
-    """One event on its way to one webhook, or a ping, which is not in the log.
+    """One event on its way to one webhook; pings and events of the cluster are not in the log.
 
     Of each session only the first waiting delivery is due; the next one follows when that has
     ended.
@@ -134,6 +134,8 @@ class WebhookDelivery(models.Model):
     response_excerpt = models.TextField(blank=True)
     error = models.CharField(max_length=MAX_REASON, blank=True)
     latency_ms = models.PositiveIntegerField(null=True)
+    data = models.JSONField(null=True)
+    """What an event of the cluster says; null for a ping, and if the log has the event."""
 
     class Meta:
         verbose_name = "webhook delivery"
@@ -187,7 +189,14 @@ class WebhookDelivery(models.Model):
     @property
     def message_id(self) -> str:
         """Return the `webhook-id`: the same for every attempt and redelivery of an event."""
-        return f"ping_{self.pk}" if self.event_id is None else f"evt_{self.event_id}"
+        return message_id(self.pk, self.event_id, ping=self.data is None)
+
+
+def message_id(delivery: int, event: int | None, *, ping: bool) -> str:
+    """Return the `webhook-id` of a delivery; `event` None: the log does not have it."""
+    if event is not None:
+        return f"evt_{event}"
+    return f"ping_{delivery}" if ping else f"cluster_{delivery}"
 
 
 def webhooks_any() -> bool:

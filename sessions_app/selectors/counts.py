@@ -33,7 +33,7 @@ class Count(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """The numbers of retries that wait for their time, and for a switch."""
+    """The numbers of retries that wait for their time, and that something holds."""
 
     scheduled: Count
     held: Count
@@ -54,7 +54,7 @@ _HELD = """
     SELECT count(*) FROM (
         SELECT FROM sessions_app_project p CROSS JOIN LATERAL (
             SELECT FROM sessions_app_session s
-            WHERE s.retry_state = 'held' AND s.project_id = p.id LIMIT %(limit)s) s
+            WHERE s.resting = 'held' AND s.project_id = p.id LIMIT %(limit)s) s
         WHERE (%(projects)s::bigint[] IS NULL OR p.id = ANY(%(projects)s::bigint[]))
             AND (%(domain)s::bigint IS NULL OR p.domain_id = %(domain)s)
         LIMIT %(limit)s

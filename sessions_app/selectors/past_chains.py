@@ -1,8 +1,8 @@
 """Past chains for simulations: read in slices, held in memory one at a time."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -10,9 +10,14 @@ from uuid import UUID
 
 from django.db import connection
 
+from retry.engine.decision import Payment
+from retry.evidence.causes import FAILURE_CAUSES
 from retry.evidence.termination import Termination
-from retry.simulate import Ending, Past, Record
+from retry.simulate import ROOT_CREATED_AT, Ending, Past, Record
 from sessions_app.core.states import RetryState, Status
+from sessions_app.db.bulk import array
+from sessions_app.models import Session
+from sessions_app.models.retries import TRACE
 
 SLICE = 1000
 """Number of attempts read by one statement."""
@@ -22,32 +27,74 @@ _CLOCKS = timedelta(days=1)
 _NO_ROOT = UUID(int=0)
 
 # The ids begin with a time, so that older ones need not be read. The roots of one slice are chosen
-# first: whatever PostgreSQL estimates about projects and windows, it reads no more.
+# first: whatever PostgreSQL estimates about projects and windows, it reads no more. Each queue of
+# the project is read along its index.
 _ROOTS = """
-    SELECT r.id FROM sessions_app_session r
-    WHERE r.project_id = %s AND r.parent_id IS NULL AND r.finished_at IS NOT NULL
-        AND r.created_at >= %s AND r.created_at < %s AND r.id >= %s
-    ORDER BY r.id LIMIT %s
+    SELECT f.id FROM sessions_app_queue q CROSS JOIN LATERAL (
+        SELECT r.id FROM sessions_app_session r
+        WHERE r.queue_id = q.id AND r.parent_id IS NULL AND r.finished_at IS NOT NULL
+            AND r.created_at >= %(since)s AND r.created_at < %(until)s AND r.id >= %(first)s
+        ORDER BY r.id NULLS FIRST LIMIT %(most)s) f
+    WHERE q.project_id = %(project)s ORDER BY f.id LIMIT %(most)s
 """
 _COUNT = f"""
     SELECT count(*) FROM (
         SELECT 1 FROM ({_ROOTS}) AS r JOIN sessions_app_session s ON s.root_id = r.id
-        WHERE s.finished_at IS NOT NULL LIMIT %s
+        WHERE s.finished_at IS NOT NULL LIMIT %(limit)s
     ) AS found
 """
-_ROWS = f"""
-    SELECT r.id, s.id, s.retry_count, s.session_type, s.status, s.retry_state,
-        extract(epoch FROM s.finished_at - s.created_at)::float8,
-        extract(epoch FROM s.finished_at - s.started_at)::float8,
-        extract(epoch FROM s.finished_at - d.preempted_at)::float8,
-        d.termination::text, (d.trace -> -1)::text, d.requested_by <> '' OR d.dispatched_by <> '',
-        CASE WHEN s.retry_count = 0 THEN s.retry_policy::text END,
-        CASE WHEN s.retry_count = 0 THEN s.retry_policies::text END, p.resources::text
-    FROM ({_ROOTS}) AS r JOIN sessions_app_session s ON s.root_id = r.id
+_COLUMNS = f"""
+    r.id, s.id, s.retry_count, s.session_type, s.status, s.retry_state,
+    extract(epoch FROM s.finished_at - s.created_at)::float8,
+    extract(epoch FROM s.finished_at - s.started_at)::float8,
+    extract(epoch FROM s.finished_at - d.preempted_at)::float8,
+    d.termination::text, ({TRACE} -> -1)::text, d.requested_by <> '' OR d.dispatched_by <> '',
+    CASE WHEN s.retry_count = 0 THEN s.retry_policy::text END,
+    CASE WHEN s.retry_count = 0 THEN s.retry_policies::text END, p.resources::text,
+    s.failure_signature, coalesce((s.progress -> 'advanced')::boolean, false),
+    s.gave_way_to IS NOT NULL
+"""
+_JOINS = """
+    JOIN sessions_app_session s ON s.root_id = r.id
     LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    LEFT JOIN sessions_app_retrytrace t ON t.session_id = d.session_id
     LEFT JOIN sessions_app_sessionspec p ON p.id = s.spec_id AND s.retry_count = 0
-    WHERE NOT (s.root_id = %s AND s.retry_count <= %s)
+"""
+_ROWS = f"""
+    SELECT {_COLUMNS} FROM ({_ROOTS}) AS r {_JOINS}
+    WHERE NOT (s.root_id = %(root)s AND s.retry_count <= %(read)s)
+    ORDER BY r.id, s.retry_count LIMIT %(limit)s
+"""
+# Of each stretch of ids the newest rows are read: the ids from the index, queue by queue.
+_SAMPLE = """
+    SELECT r.id FROM unnest(%(first)s::uuid[], %(last)s::uuid[]) AS d(first, last)
+    CROSS JOIN LATERAL (
+        SELECT n.id FROM (
+            SELECT f.id FROM sessions_app_queue q CROSS JOIN LATERAL (
+                SELECT s.id FROM sessions_app_session s
+                WHERE s.queue_id = q.id AND s.id >= d.first AND s.id < d.last
+                ORDER BY s.id DESC NULLS LAST LIMIT %(seen)s) f
+            WHERE q.project_id = %(project)s ORDER BY f.id DESC LIMIT %(seen)s
+        ) AS n JOIN sessions_app_session t ON t.id = n.id
+        WHERE t.parent_id IS NULL AND t.finished_at IS NOT NULL
+        ORDER BY n.id DESC LIMIT %(most)s
+    ) r
+"""
+_ROWS_OF = f"""
+    SELECT {_COLUMNS} FROM unnest(%s::uuid[]) AS r(id) {_JOINS}
     ORDER BY r.id, s.retry_count LIMIT %s
+"""
+_ROWS_FROM = f"""
+    SELECT {_COLUMNS} FROM (SELECT %s::uuid AS id) AS r {_JOINS}
+    WHERE s.retry_count >= %s ORDER BY s.retry_count
+"""
+
+
+_BEFORE = """
+    SELECT d.paid_by, d.decided_at, s.retry_cause,
+        CASE WHEN (s.progress -> 'advanced')::boolean THEN '' ELSE s.failure_signature END
+    FROM sessions_app_session s JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    WHERE s.root_id = %s AND s.retry_count < %s ORDER BY s.retry_count DESC
 """
 
 
@@ -62,13 +109,14 @@ class Window:
     since: datetime
     until: datetime
 
-    def roots(self, most: int, *, at_least: UUID | None = None) -> list[Any]:
+    def roots(self, most: int, *, at_least: UUID | None = None) -> dict[str, Any]:
         """Return the parameters of `_ROOTS`."""
-        first = at_least or _first_id(self.since - _CLOCKS)
-        return [self.project_id, self.since, self.until, first, most]
+        first = at_least or first_id(self.since - _CLOCKS)
+        window = {"since": self.since, "until": self.until, "first": first}
+        return {"project": self.project_id, **window, "most": most}
 
 
-def _first_id(moment: datetime) -> UUID:
+def first_id(moment: datetime) -> UUID:
     """Return the smallest UUIDv7 of a moment."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=milliseconds << 80)
@@ -86,7 +134,7 @@ class PastChain:
 def ended_attempts(window: Window, *, most: int) -> int:
     """Return how many attempts of the window's chains have ended, counted up to `most`."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, [*window.roots(most), most])
+        cursor.execute(_COUNT, {**window.roots(most), "limit": most})
         row: tuple[int] = cursor.fetchone()
     return row[0]
 
@@ -99,7 +147,8 @@ def past_chains(window: Window) -> Iterator[list[PastChain]]:
         # The root where the last slice ended may have no attempts left.
         roots = window.roots(SLICE + 1, at_least=root_id)
         with connection.cursor() as cursor:
-            cursor.execute(_ROWS, [*roots, root_id or _NO_ROOT, retry_count or 0, SLICE])
+            seen: dict[str, Any] = {"root": root_id or _NO_ROOT, "read": retry_count or 0}
+            cursor.execute(_ROWS, {**roots, **seen, "limit": SLICE})
             found = [_Row._make(row) for row in cursor.fetchall()]
         rows += found
         chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
@@ -109,6 +158,69 @@ def past_chains(window: Window) -> Iterator[list[PastChain]]:
             yield [_past_chain(chain) for chain in chains]
         if len(found) < SLICE:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a sample is taken: of each of the last days, the newest chains, within bounds."""
+
+    days: int = 30
+    of_a_day: int = 50
+    """Most chains of one day."""
+    seen_of_a_day: int = 1000
+    """Most attempts of one day among which their first ones are looked for."""
+    attempts: int = 10_000
+    """Most attempts that are read."""
+
+
+def chains_sampled(project_id: int, until: datetime, how: Sampling) -> list[PastChain]:
+    """Return chains of a project whose first attempt has ended, in two statements.
+
+    What is read does not grow with the number of sessions. The days are told apart by the ids, that
+    is by the clocks that made them.
+    """
+    moments = [until - timedelta(days=days) for days in range(how.days, -1, -1)]
+    ids = [first_id(moment) for moment in moments]
+    with connection.cursor() as cursor:
+        bounds = {"first": array(ids[:-1]), "last": array(ids[1:])}
+        most = {"seen": how.seen_of_a_day, "most": how.of_a_day}
+        cursor.execute(_SAMPLE, {**bounds, **most, "project": project_id})
+        roots = sorted(root for (root,) in cursor.fetchall())
+        cursor.execute(_ROWS_OF, [array(roots), how.attempts + 1])
+        rows = [_Row._make(row) for row in cursor.fetchall()]
+    chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
+    if len(rows) > how.attempts:
+        # The last one may be cut.
+        chains.pop()
+    return [_past_chain(chain) for chain in chains]
+
+
+def past_from(session: Session) -> PastChain:
+    """Return the chain of a session from this attempt on, with what it had spent until then.
+
+    The session was read with its specification. Two statements. If the attempt has not ended, there
+    is no end in it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_ROWS_FROM, [session.root_id, session.retry_count])
+        rows = [_Row._make(row) for row in cursor.fetchall()]
+        before: list[tuple[str, datetime, str, str]] = []
+        if session.retry_count:
+            cursor.execute(_BEFORE, [session.root_id, session.retry_count])
+            before = cursor.fetchall()
+    began = session.root_submitted_at
+    paid = tuple(Payment(by, ROOT_CREATED_AT + (at - began)) for by, at, _, _ in before if by)
+    failures = tuple(key for _, _, cause, key in before if cause in FAILURE_CAUSES)
+    past = replace(
+        _past(rows, session.spec.resources),
+        first=session.retry_count,
+        begun=(session.created_at - session.root_submitted_at).total_seconds(),
+        counters=session.retry_counters,
+        paid=paid,
+        failures=failures,
+        marks=session.retry_marks or {},
+    )
+    return PastChain(past, json.dumps(session.retry_policy), tuple(session.retry_policies))
 
 
 class _Row(NamedTuple):
@@ -128,6 +240,9 @@ class _Row(NamedTuple):
     retry_policy: str | None
     retry_policies: str | None
     resources: str | None
+    signature: str
+    advanced: bool
+    gave_way: bool
 
     @property
     def granted(self) -> bool:
@@ -136,18 +251,21 @@ class _Row(NamedTuple):
 
 def _past_chain(rows: Sequence[_Row]) -> PastChain:
     root = rows[0]
+    names: list[str] = json.loads(root.retry_policies or "[]")
+    past = _past(rows, json.loads(root.resources or "{}"))
+    return PastChain(past, root.retry_policy or "{}", tuple(names))
+
+
+def _past(rows: Sequence[_Row], resources: Mapping[str, Any]) -> Past:
     by_hand = (at for at, row in enumerate(rows, 1) if row.by_hand)
     # What follows a manual retry is not the engine's decision.
     part = rows[: next(by_hand, len(rows))]
-    ended = [row for row in part if row.lasted is not None]
-    past = Past(
-        session_type=root.session_type,
-        resources=json.loads(root.resources or "{}"),
-        endings=[_ending(row) for row in ended],
-        record=_record(root.root_id, part),
+    return Past(
+        session_type=rows[0].session_type,
+        resources=resources,
+        endings=[_ending(row) for row in part if row.lasted is not None],
+        record=_record(rows[0].root_id, part),
     )
-    names: list[str] = json.loads(root.retry_policies or "[]")
-    return PastChain(past, root.retry_policy or "{}", tuple(names))
 
 
 def _ending(row: _Row) -> Ending:
@@ -157,6 +275,9 @@ def _ending(row: _Row) -> Ending:
         lasted=max(0.0, row.lasted or 0.0),
         preempted_for=row.preempted_for,
         ran=max(0.0, row.ran or 0.0),
+        signature=row.signature,
+        advanced=row.advanced,
+        gave_way=row.gave_way,
     )
 
 
@@ -188,6 +309,7 @@ def _outcome(last: _Row) -> str:
 _OUTCOMES = {
     RetryState.SUCCEEDED.value,
     RetryState.EXHAUSTED.value,
+    RetryState.PARKED.value,
     RetryState.NOT_RETRIED.value,
     RetryState.CANCELLED.value,
 }

@@ -95,9 +95,10 @@ def sessions_found(actor: Actor, keys: Sequence[UUID | None]) -> dict[UUID, Sess
 
 
 def decisions_found(sessions: Sequence[Session]) -> list[RetryDecision | None]:
-    """Return the whole decision about each session; None where there is none."""
+    """Return the whole decision about each session, with its trace; None where there is none."""
     wanted = [each.pk for each in sessions if each.archived_chain is None]
-    found = RetryDecision.objects.in_bulk(wanted) if wanted else {}
+    rows = RetryDecision.objects.select_related("written_trace")
+    found = rows.in_bulk(wanted) if wanted else {}
     return [
         found.get(each.pk) if each.archived_chain is None else getattr(each, "decision", None)
         for each in sessions

@@ -8,7 +8,7 @@ from functools import lru_cache
 from django.db.models import F, Q, QuerySet
 
 from retry.policies.documents import PolicyDocument
-from retry.policies.unreachable_rules import shadowed
+from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import NotFound
 from sessions_app.models import (
@@ -104,7 +104,7 @@ def queues_naming(policy: RetryPolicy) -> QuerySet[Queue]:
     return queues.select_related("project__domain")
 
 
-def policies_within_reach(project: Project | None) -> QuerySet[RetryPolicy]:
+def policies_in_scope(project: Project | None) -> QuerySet[RetryPolicy]:
     """Return what can be named within a project, or (None) as the cluster's default; by name."""
     in_scope = Q(domain=None, project=None)
     if project is not None:
@@ -153,4 +153,4 @@ def reading_of(revision: RetryPolicyRevision) -> Reading:
 @lru_cache(maxsize=1024)
 def _read(text: str) -> Reading:
     document = PolicyDocument.model_validate_json(text)
-    return Reading(document, tuple(shadowed(document)))
+    return Reading(document, tuple(unreachable_rules(document)))

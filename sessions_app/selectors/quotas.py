@@ -11,7 +11,7 @@ from sessions_app.in_force.quotas import quotas_read
 from sessions_app.models import ProjectUsage, Session
 
 
-class QuotaStanding(NamedTuple):
+class QuotaUse(NamedTuple):
     """A quota for display: its scope, its name, its limit and its use."""
 
     scope: str
@@ -20,7 +20,7 @@ class QuotaStanding(NamedTuple):
     used: str
 
 
-def quotas_standing(scope: ConfigScope) -> list[QuotaStanding]:
+def quota_uses(scope: ConfigScope) -> list[QuotaUse]:
     """Return the quotas of a scope, its own first; for a project also those of its domain."""
     project, domain = scope.project, scope.domain
     holds = (
@@ -28,15 +28,15 @@ def quotas_standing(scope: ConfigScope) -> list[QuotaStanding]:
     )
     rows = ProjectUsage.objects.filter(holds, limit__isnull=False).order_by("project", "name")
     # Nulls sort last, and so do the rows of a domain.
-    return [_standing(row, scope) for row in rows]
+    return [_quota_use(row, scope) for row in rows]
 
 
-def _standing(row: ProjectUsage, scope: ConfigScope) -> QuotaStanding:
+def _quota_use(row: ProjectUsage, scope: ConfigScope) -> QuotaUse:
     owner = scope.name
     if scope.project is not None and row.domain_id is not None:
         owner = scope.project.domain.name
     assert row.limit is not None  # noqa: S101  # the query returns only rows with a limit
-    return QuotaStanding(owner, row.name, spelled(row.name, row.limit), spelled(row.name, row.used))
+    return QuotaUse(owner, row.name, spelled(row.name, row.limit), spelled(row.name, row.used))
 
 
 def quota_holding(session: Session) -> Held | None:

@@ -50,3 +50,8 @@ def _flat(resources: Mapping[str, Any]) -> dict[tuple[str, str], str]:
         for group in GROUPS
         for name, amount in (resources.get(group) or {}).items()
     }
+
+
+def flat_resources(resources: Mapping[str, Any]) -> dict[str, str]:
+    """Return the amounts of either form by name: `memory`, or `limits memory`."""
+    return {" ".join(filter(None, key)): amount for key, amount in _flat(resources).items()}

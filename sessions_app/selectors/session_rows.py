@@ -25,7 +25,7 @@ _LINE = Part(
     "r",
     "decision",
     back="session",
-    without="trace termination policy_revisions",
+    without="own_trace termination policy_revisions",
 )
 _SPEC = Part(SessionSpec, "c", "spec", without="secret_environ request_digest")
 _ROOT = Part(Session, "o", "root", only="id cancel_requested_at")
@@ -43,6 +43,9 @@ _CHAIN = """ARRAY(SELECT a.id FROM sessions_app_session a WHERE a.root_id = s.ro
     ORDER BY a.retry_count)"""
 _CHAIN_COUNT = """(SELECT a.retry_count + 1 FROM sessions_app_session a
     WHERE a.root_id = s.root_id ORDER BY a.retry_count DESC LIMIT 1)"""
+# Of the executors' room, which is above this one: but there the newest progress stands.
+LIVE_PROGRESS = """(CASE WHEN s.phase = 'live' THEN (SELECT l.progress::text
+    FROM scheduler_lease l WHERE l.session_id = s.id AND l.fencing_token = s.fencing_token) END)"""
 _QUOTAS = """SELECT EXISTS (SELECT FROM sessions_app_projectusage WHERE project_id = p.id)
     OR EXISTS (SELECT FROM sessions_app_projectusage WHERE domain_id = p.domain_id)"""
 
@@ -50,6 +53,7 @@ _LISTED = JoinedRows(
     f"SELECT {{columns}} FROM sessions_app_session s {_SHOWN}",
     (_SESSION, *_PLACE, _LINE),
     chain_count=_CHAIN_COUNT,
+    live_progress=LIVE_PROGRESS,
 )
 _WHOLE = JoinedRows(
     f"""
@@ -62,6 +66,7 @@ _WHOLE = JoinedRows(
     chain_ids=_CHAIN,
     scope_text=f"({SCOPE})",
     has_quotas=f"({_QUOTAS})",
+    live_progress=LIVE_PROGRESS,
 )
 _ATTEMPTS = JoinedRows(
     f"""
@@ -70,6 +75,7 @@ _ATTEMPTS = JoinedRows(
     ORDER BY s.retry_count
     """,
     (_SESSION, *_PROJECT, _LINE),
+    live_progress=LIVE_PROGRESS,
 )
 
 

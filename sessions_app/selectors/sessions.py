@@ -7,11 +7,13 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Case, QuerySet, TextField, When
+from django.db.models.functions import Cast
 
 from sessions_app.authorization import RULES, Action, Actor, authorize, require_user
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, NotFound
 from sessions_app.core.near import did_you_mean
+from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY, Phase
 from sessions_app.db.joined_rows import JoinedRows, Part
 from sessions_app.eventlog.archived import archived_chain, archived_session
 from sessions_app.eventlog.reading import RETRY_EVENTS, job_set_exists
@@ -31,8 +33,11 @@ Thing = TypeVar("Thing")
 NAMES_COMPARED = 1000
 """Maximum number of names searched for a suggestion."""
 _RELATED = ("project__domain", "queue", "owner", "decision")
+_LIVE_PROGRESS = Case(
+    When(phase=Phase.LIVE, then=Cast("lease__progress", TextField())), output_field=TextField()
+)
 # The large columns of a decision, which no list shows.
-_EXPLANATION = ("decision__trace", "decision__termination", "decision__policy_revisions")
+_EXPLANATION = ("decision__own_trace", "decision__termination", "decision__policy_revisions")
 
 
 def sessions_visible(actor: Actor) -> QuerySet[Session]:
@@ -42,6 +47,7 @@ def sessions_visible(actor: Actor) -> QuerySet[Session]:
     """
     require_user(actor)
     found = Session.objects.select_related(*_RELATED).defer(*_EXPLANATION)
+    found = found.annotate(live_progress=_LIVE_PROGRESS)  # type: ignore[no-redef]  # its own
     if actor.is_cluster_admin:
         return found
     return found.filter(project__in=list(actor.projects().values_list("pk", flat=True)))
@@ -96,6 +102,21 @@ def _refusal(actor: Actor, action: Action, session: Session) -> DomainError | No
     return None
 
 
+def sessions_allowed(
+    actor: Actor, action: Action, ids: Sequence[UUID]
+) -> tuple[dict[UUID, UUID], dict[UUID, DomainError]]:
+    """Return the sessions on which the actor may do an action, with their roots, and the refusals
+    for the others."""
+    found = {each.pk: each for each in sessions_visible(actor).filter(pk__in=ids)}
+    refusals: dict[UUID, DomainError] = {
+        each: NotFound("there is no such session") for each in ids if each not in found
+    }
+    refusals |= {
+        pk: why for pk, each in found.items() if (why := _refusal(actor, action, each)) is not None
+    }
+    return {each: found[each].root_id for each in ids if each not in refusals}, refusals
+
+
 def session_get(actor: Actor, session_id: UUID, action: Action = Action.SESSION_READ) -> Session:
     """Return one session on which the actor may do `action`, from the log if its row is gone.
 
@@ -122,6 +143,11 @@ def _allowed(
     except NotFound:
         raise NotFound(missing) from None
     return found
+
+
+def is_over(tip: Session) -> bool:
+    """Return whether nothing more happens to a chain by itself, given its newest attempt."""
+    return tip.status in FINAL_STATUSES and tip.retry_state not in WAITING_RETRY
 
 
 def chains_of(sessions: Sequence[Session]) -> dict[UUID, list[UUID]]:
@@ -235,11 +261,12 @@ def job_set_project(actor: Actor, name: str, address: str | None) -> Project:
 
 
 def decision_get(session: Session) -> RetryDecision:
-    """Return the decision about a session. Raises `NotFound` while there is none."""
+    """Return the decision about a session, with its trace. Raises `NotFound` if there is none."""
     if session.archived_chain is not None:
         decision: RetryDecision | None = getattr(session, "decision", None)
     else:
-        decision = RetryDecision.objects.filter(session=session).first()
+        rows = RetryDecision.objects.select_related("written_trace")
+        decision = rows.filter(session=session).first()
     if decision is None:
         text = "it has not ended" if session.finished_at is None else "it succeeded"
         raise NotFound(f"there is no retry decision about this session: {text}")

@@ -7,12 +7,14 @@ from enum import StrEnum
 from sessions_app.core.quotas import Held
 from sessions_app.core.states import Phase
 from sessions_app.models import Session
+from sessions_app.selectors.dependencies import waits_for
 from sessions_app.selectors.quotas import quota_holding
 
 
 class Reason(StrEnum):
     """Reasons why a session waits, the strongest first."""
 
+    DEPENDENCIES = "dependencies"
     QUOTA = "quota"
     QUEUE_CORDONED = "queue_cordoned"
     PROJECT_TROUBLE = "project_trouble"
@@ -52,14 +54,17 @@ def explain_with(explain: Explain) -> None:
     _explain[:] = [explain]
 
 
-def why_pending(session: Session) -> WhyPending | None:
+def why_pending(session: Session, *, at_once: bool = False) -> WhyPending | None:
     """Return why a session waits; None if it does not, or has only just begun to.
 
-    A quota is reported at once, since it is known when the session is created.
+    A quota is reported at once, since it is known when the session is created; with `at_once`
+    everything is.
     """
+    if session.phase == Phase.BLOCKED:
+        return WhyPending(Reason.DEPENDENCIES, waits_for(session.root_id), 0)
     if session.phase != Phase.WAITING or not _explain:
         return None
     quota = quota_holding(session)
-    if quota is None and session.age < WORTH_SAYING:
+    if quota is None and not at_once and session.age < WORTH_SAYING:
         return None
     return _explain[0](session, quota)

@@ -1,1 +1,1 @@
-"""What the web pages need to say values to people."""
+"""Filters and tags with which the web pages show values to people."""

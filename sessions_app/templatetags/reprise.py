@@ -12,10 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from retry.explain.reasons import reason_words
+from sessions_app.core.binding import Binding, Moment, Part, binding
 from sessions_app.core.states import LIVE_STATUSES, Status
 
 register = template.Library()
@@ -95,10 +97,41 @@ def until(value: datetime | None, now: datetime) -> str:
 
 @register.filter
 def since(value: datetime | None, now: datetime) -> str:
-    """How long something lasts already, as `<time>`, counted up."""
+    """Return the time since a moment as `<time>`, which the page counts up."""
     if value is None:
         return ""
     return _time(value, duration(int((now - value).total_seconds())), "since")
+
+
+@register.simple_tag
+def what_binds(
+    session: Mapping[str, Any],
+    newest: Mapping[str, Any] | None = None,
+    silence: tuple[str, datetime] | None = None,
+) -> Binding:
+    """Return what binds a session now.
+
+    `newest` is its chain's newest attempt and `silence` that of its executor; "" if unknown.
+    """
+    return binding(session, newest or None, silence or None)
+
+
+@register.filter
+def spoken(parts: Sequence[Part], now: datetime) -> SafeString:
+    """The parts of a sentence: words, times that go on, and links to sessions."""
+    return format_html_join("", "{}", ((_spoken(part, now),) for part in parts))
+
+
+def _spoken(part: Part, now: datetime) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Moment):
+        return _TIMES[part.kind](part.at, now)
+    address = reverse("session", args=[part.session_id])
+    return format_html('<a href="{}">{}</a>', address, part.text)
+
+
+_TIMES = {"ago": ago, "until": until, "since": since}
 
 
 def _time(value: datetime, text: str, kind: str) -> SafeString:
@@ -121,6 +154,13 @@ def tone(status: str) -> str:
 def badge(status: str) -> str:
     """A status as a coloured word."""
     return format_html('<span class="badge {}">{}</span>', tone(status), status)
+
+
+@register.filter
+def counted(number: object, unit: str) -> str:
+    """Return a number with its unit, which is a plural: `1 lease`, `2 held retries`."""
+    one = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
+    return f"{number} {one if str(number) == '1' else unit}"
 
 
 @register.filter
@@ -192,7 +232,8 @@ def items(facts: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 @register.filter
 def step_facts(step: Mapping[str, Any]) -> dict[str, Any]:
-    """What one step of a trace looked at: neither its name and result nor what it did not find."""
+    """Return what one step of a trace looked at, without its name, its result and what it did not
+    find."""
     return {
         key: value
         for key, value in step.items()

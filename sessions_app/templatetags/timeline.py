@@ -7,11 +7,12 @@ any arithmetic or inline style.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 from django import template
 
+from sessions_app.core.chain_runs import Run
 from sessions_app.templatetags.reprise import duration, seconds_between, tone, words
 
 register = template.Library()
@@ -63,6 +64,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """One line of the picture: an attempt, or a run with the bars of its attempts but delays."""
+
+    run: Run
+    rows: list[Row]
+    bars: list[Bar]
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """A mark of the axis; `anchor` keeps its text inside of the picture."""
 
@@ -73,16 +83,28 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All rows on one scale of `seconds`, which begins when the root was created."""
+    """All lanes on one scale of `seconds`, which begins when the root was created."""
 
-    rows: list[Row]
+    lanes: list[Lane]
     ticks: list[Tick]
     seconds: float
 
+    @property
+    def rows(self) -> list[Row]:
+        return [row for lane in self.lanes for row in lane.rows]
+
 
 @register.simple_tag
-def chain_picture(attempts: Sequence[Attempt], due_at: datetime | None, now: datetime) -> Picture:
-    """Lay out a chain, oldest attempt first; `due_at` is when a retry that waits comes due."""
+def chain_picture(
+    attempts: Sequence[Attempt],
+    due_at: datetime | None,
+    now: datetime,
+    folded: Sequence[Run] | None = None,
+) -> Picture:
+    """Lay out a chain, oldest attempt first; `due_at` is when a retry that waits comes due.
+
+    `folded` is the chain in runs; without it each attempt has a lane of its own.
+    """
     upcoming = None if due_at is None else max(due_at, now)
     follow_ups = [*(later["created_at"] for _, later in pairwise(attempts)), upcoming]
     spans = [
@@ -96,13 +118,41 @@ def chain_picture(attempts: Sequence[Attempt], due_at: datetime | None, now: dat
         Row(
             attempt=attempt,
             number=attempt["attempt"] + 1,
-            tone=tone(attempt["status"]),
+            tone=_tone(attempt),
             bars=[_bar(span, origin, scale) for span in row],
             text=_sentence(attempt, row),
         )
         for attempt, row in zip(attempts, spans, strict=True)
     ]
-    return Picture(rows, list(_ticks(scale)), scale)
+    return Picture(list(_lanes(folded, rows)), list(_ticks(scale)), scale)
+
+
+def _tone(attempt: Attempt) -> str:
+    # What the platform ended is no failure of the work.
+    return "off" if Run([attempt]).churn else tone(attempt["status"])
+
+
+def _lanes(folded: Sequence[Run] | None, rows: Sequence[Row]) -> Iterator[Lane]:
+    remaining = iter(rows)
+    for run in folded or [Run([row.attempt]) for row in rows]:
+        mine = list(islice(remaining, len(run.attempts)))
+        yield Lane(run, mine, _merged([bar for row in mine for bar in row.bars]))
+
+
+def _merged(bars: Sequence[Bar]) -> list[Bar]:
+    """Join bars of one kind that nobody could tell apart: a long run stays a small picture."""
+    joined: dict[str, list[Bar]] = {}
+    for bar in bars:
+        if bar.kind == "delay":
+            continue
+        row = joined.setdefault(bar.kind, [])
+        last = row[-1] if row else None
+        if last is not None and bar.x <= last.x + last.width + LEAST_WIDTH:
+            end = max(last.x + last.width, bar.x + bar.width)
+            row[-1] = Bar(bar.kind, last.x, round(end - last.x, 3), bar.kind)
+        else:
+            row.append(bar)
+    return [bar for row in joined.values() for bar in row]
 
 
 def _spans(attempt: Attempt, following: datetime | None, now: datetime) -> Iterator[Span]:
@@ -134,11 +184,11 @@ def _bar(span: Span, origin: datetime, scale: float) -> Bar:
     return Bar(span.kind, round(x, 3), round(width, 3), f"{span.kind} {duration(span.seconds)}")
 
 
-_SAID = {"waiting": "waited", "preparing": "prepared for", "running": "ran"}
+_VERBS = {"waiting": "waited", "preparing": "prepared for", "running": "ran"}
 
 
 def _sentence(attempt: Attempt, spans: Sequence[Span]) -> str:
-    phrases = [f"{_SAID[s.kind]} {duration(s.seconds)}" for s in spans if s.kind in _SAID]
+    phrases = [f"{_VERBS[s.kind]} {duration(s.seconds)}" for s in spans if s.kind in _VERBS]
     cause = f" ({words(attempt['cause'])})" if attempt["cause"] else ""
     phrases.append(f"{attempt['status']}{cause}")
     phrases.extend(f"then a delay of {duration(s.seconds)}" for s in spans if s.kind == "delay")

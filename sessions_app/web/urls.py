@@ -1,10 +1,122 @@
-"""The addresses of the web pages."""
+"""The addresses of the web pages. A fragment has one of its own, and the view of its page."""
 
-from django.urls import path
+from django.urls import include, path
 
-from sessions_app.web import views
+from sessions_app.web import (
+    first_run,
+    many_sessions,
+    project_defaults,
+    project_draft,
+    project_failures,
+    project_members,
+    project_policies,
+    project_queues,
+    project_rules,
+    project_schedules,
+    project_submissions,
+    project_webhooks,
+    project_worth,
+    project_would_get,
+    session_log,
+    session_page,
+    session_parts,
+    session_retry_changes,
+    session_what_if,
+    sessions_list,
+    style_page,
+)
+
+_OF_A_SESSION = [
+    path("", session_page.session, name="session"),
+    path("attempts/", session_parts.attempts, name="session-attempts"),
+    path("steps/", session_parts.steps, name="session-steps"),
+    path("log/", session_log.log, name="session-log"),
+    path("log/more/", session_log.log_more, name="session-log-more"),
+    path("log/download/", session_log.log_download, name="session-log-download"),
+    path("pod/", session_parts.pod, name="session-pod"),
+    path("dependencies/", session_parts.dependencies, name="session-dependencies"),
+    path("compare/", session_parts.compare, name="session-compare"),
+    path("what-if/", session_what_if.what_if, name="session-what-if"),
+    path("retry/", session_retry_changes.retry_changes, name="session-retry-changes"),
+]
+
+_OF_A_PROJECT = [
+    path("", project_defaults.defaults, name="project"),
+    path("submissions/", project_submissions.submissions, name="project-submissions"),
+    path("would-get/", project_would_get.would_get, name="project-would-get"),
+    path("policies/", project_policies.policies, name="project-policies"),
+    path("policies/new/", project_policies.policy_new, name="project-policy-new"),
+    path("policies/draft/check/", project_draft.check, name="project-draft-check"),
+    path("policies/draft/rules/", project_rules.rules, name="project-draft-rules"),
+    path("policies/draft/history/", project_draft.history, name="project-draft-history"),
+    path("policies/at/<str:name>/", project_policies.policy, name="project-policy"),
+    path(
+        "policies/at/<str:name>/revisions/<int:number>/",
+        project_policies.revision,
+        name="project-policy-revision",
+    ),
+    path("policies/at/<str:name>/use/", project_policies.use, name="project-policy-use"),
+    path("policies/at/<str:name>/delete/", project_policies.delete, name="project-policy-delete"),
+    path("queues/", project_queues.queues, name="project-queues"),
+    path("queues/shares/", project_queues.shares, name="project-shares"),
+    path("queues/new/", project_queues.queue_new, name="project-queue-new"),
+    path("queues/at/<str:name>/", project_queues.queue, name="project-queue"),
+    path("queues/at/<str:name>/delete/", project_queues.delete, name="project-queue-delete"),
+    path("failures/", project_failures.failures, name="project-failures"),
+    path("failures/<str:key>/", project_failures.failure, name="project-failure"),
+    path("worth/", project_worth.worth, name="project-worth"),
+    path("worth/csv/", project_worth.worth_csv, name="project-worth-csv"),
+    path("members/", project_members.members, name="project-members"),
+    path("members/<int:key>/", project_members.member, name="project-member"),
+    path("tokens/", project_members.tokens, name="project-tokens"),
+    path("tokens/<str:prefix>/", project_members.token, name="project-token"),
+    path("schedules/", project_schedules.schedules, name="project-schedules"),
+    path("schedules/new/", project_schedules.schedule_new, name="project-schedule-new"),
+    path("schedules/times/", project_schedules.times, name="project-schedule-times"),
+    path("schedules/<uuid:schedule_id>/", project_schedules.schedule, name="project-schedule"),
+    path("schedules/<uuid:schedule_id>/act/", project_schedules.act, name="project-schedule-act"),
+    path(
+        "schedules/<uuid:schedule_id>/delete/",
+        project_schedules.delete,
+        name="project-schedule-delete",
+    ),
+    path("webhooks/", project_webhooks.webhooks, name="project-webhooks"),
+    path("webhooks/<uuid:webhook_id>/", project_webhooks.webhook, name="project-webhook"),
+    path(
+        "webhooks/<uuid:webhook_id>/deliveries/",
+        project_webhooks.deliveries,
+        name="project-deliveries",
+    ),
+    path("webhooks/<uuid:webhook_id>/act/", project_webhooks.act, name="project-webhook-act"),
+    path(
+        "webhooks/<uuid:webhook_id>/redeliver/",
+        project_webhooks.redeliver,
+        name="project-redeliver",
+    ),
+    path(
+        "webhooks/<uuid:webhook_id>/delete/",
+        project_webhooks.delete,
+        name="project-webhook-delete",
+    ),
+]
 
 urlpatterns = [
-    path("", views.home, name="home"),
-    path("sessions/<uuid:session_id>/", views.session, name="session"),
+    path("", sessions_list.home, name="home"),
+    path("sessions/rows/", sessions_list.home, {"fragment": True}, name="session-rows"),
+    path("sessions/count/", sessions_list.count, name="session-count"),
+    path("sessions/choose/", many_sessions.choose, name="session-choose"),
+    path("sessions/many/<uuid:action_id>/", many_sessions.act, name="many-sessions"),
+    path(
+        "sessions/many/<uuid:action_id>/progress/",
+        many_sessions.act,
+        {"fragment": True},
+        name="many-sessions-progress",
+    ),
+    path("searches/", sessions_list.save_search, name="save-search"),
+    path("searches/<int:search_id>/delete/", sessions_list.forget_search, name="forget-search"),
+    path("first-run/", first_run.submit_demo, name="submit-demo"),
+    path("sessions/<uuid:session_id>/", include(_OF_A_SESSION)),
+    path("projects/", project_defaults.projects, name="projects"),
+    path("projects/<str:domain>/<str:project>/", include(_OF_A_PROJECT)),
+    path("style/", style_page.style, name="style"),
 ]

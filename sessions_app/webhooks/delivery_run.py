@@ -20,6 +20,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.instruments import WEBHOOK_ATTEMPTS
+from sessions_app.models.webhooks import message_id
 from sessions_app.services.secrets.stored import secret_read
 from sessions_app.webhooks.outbox import (
     CLAIM_SECONDS,
@@ -29,7 +30,7 @@ from sessions_app.webhooks.outbox import (
     outcomes_record,
 )
 from sessions_app.webhooks.reader import log_read, log_read_behind
-from sessions_app.webhooks.rules import PING, Answer, Result, Verdict, verdict_of
+from sessions_app.webhooks.rules import Answer, Result, Verdict, verdict_of
 from sessions_app.webhooks.sender import TOTAL_SECONDS, Attempt, Message
 from sessions_app.webhooks.workers import sender_begin, sender_end, webhooks_due_in
 
@@ -101,7 +102,7 @@ class Run:
             try:
                 self._gather()
             except DatabaseError as error:
-                logger.warning("outcomes of webhooks are not written down yet: %s", error)
+                logger.warning("cannot store the outcomes of webhook deliveries yet: %s", error)
                 connection.close()
                 time.sleep(READ_SECONDS)
 
@@ -126,7 +127,7 @@ class Run:
             try:
                 message = message_of(claimed)
             except Exception as error:  # one that cannot be written or signed stops no other
-                logger.exception("webhook delivery %d cannot be sent", claimed.id)
+                logger.exception("cannot send webhook delivery %d", claimed.id)
                 why = error if isinstance(error, SecretUnreadable) else type(error).__name__
                 self._outcomes.append(_outcome(claimed, Answer(error=f"not sent: {why}")))
                 continue
@@ -165,35 +166,37 @@ def _record(outcomes: Sequence[Outcome]) -> None:
             try:
                 outcomes_record([outcome])
             except DataError:
-                logger.exception("the answer to delivery %d cannot be stored", outcome.claimed.id)
+                logger.exception(
+                    "cannot store the answer to webhook delivery %d", outcome.claimed.id
+                )
                 answer = Answer(error="its answer cannot be stored")
                 outcomes_record([Outcome(outcome.claimed, answer, Verdict(Result.GIVEN_UP))])
 
 
 def _outcome(claimed: Claimed, answer: Answer) -> Outcome:
     verdict = verdict_of(answer, attempts=claimed.attempts, jitter=random.random())  # noqa: S311
-    if claimed.event_id is None and verdict.result is not Result.DELIVERED:
+    if claimed.ping and verdict.result is not Result.DELIVERED:
         # The person who sent the ping waits for its result, so it is not repeated.
         verdict = Verdict(Result.GIVEN_UP)
     return Outcome(claimed, answer, verdict)
 
 
 def message_of(claimed: Claimed) -> Message:
-    """Return the message of a delivery: the event as every door shows it, or a ping.
+    """Return the message of a delivery: the event as every door shows it, or what is not logged.
 
     Raises `SecretUnreadable`.
     """
     event = claimed.event
-    ping: dict[str, Any] = {
+    unlogged: dict[str, Any] = {
         "id": None,
-        "type": PING,
+        "type": claimed.type,
         "webhook_id": claimed.endpoint_id,
         "project": claimed.project,
         "time": claimed.created_at,
-        "data": {},
+        "data": claimed.data or {},
     }
-    body = _ENCODER.encode(ping if event is None else event_json(event))
-    number = f"ping_{claimed.id}" if event is None else f"evt_{event.pk}"
+    body = _ENCODER.encode(unlogged if event is None else event_json(event))
+    number = message_id(claimed.id, claimed.event_id, ping=claimed.ping)
     return Message(number, claimed.url, body, [secret_read(each) for each in claimed.secrets])
 
 

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound, TooLarge
+from sessions_app.eventlog.places import position_here
 from sessions_app.locks import database_now, lock_webhooks, lock_webhooks_of
 from sessions_app.locks.resources import lock_webhook
 from sessions_app.models import Project, WebhookDelivery, WebhookEndpoint
@@ -17,7 +18,7 @@ from sessions_app.models.webhooks import MAX_URL, DeliveryState, Position
 from sessions_app.services.secrets.stored import WEBHOOK_SECRET, secret_stored
 from sessions_app.services.write.records import record_delete, record_save
 from sessions_app.wakeups import webhooks_after_commit
-from sessions_app.webhooks.reader import position_here, position_shared
+from sessions_app.webhooks.reader import position_shared
 from sessions_app.webhooks.rules import PING, known_types
 from sessions_app.webhooks.url_guard import Refused
 
@@ -222,8 +223,8 @@ def webhook_redeliver(
         webhooks_after_commit(sure=True)
     if chosen > MOST_REDELIVERED:
         raise TooLarge(
-            f"{chosen} deliveries are meant, and one call brings {MOST_REDELIVERED}: "
-            "name a later time"
+            f"{chosen} deliveries match, and one call sends at most "
+            f"{MOST_REDELIVERED}: give a later time"
         )
     return int(chosen)
 
@@ -233,7 +234,11 @@ def _require_ended(endpoint: WebhookEndpoint, delivery: int) -> None:
     if found is None:
         raise NotFound(f"no delivery {delivery} of this webhook")
     if found.event_id is None:
-        raise Conflict("a ping cannot be redelivered: send a new one")
+        raise Conflict(
+            "a ping cannot be redelivered: send a new one"
+            if found.data is None
+            else "only events of sessions can be redelivered"
+        )
     if found.state == DeliveryState.WAITING:
         raise Conflict("the delivery is still waiting")
 

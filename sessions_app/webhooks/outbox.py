@@ -5,6 +5,7 @@ deliveries, under one lock. No transaction stays open while something is sent: i
 everybody who follows the log.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ PER_PROJECT, PER_DOMAIN = 8, 16
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A delivery claimed for `CLAIM_SECONDS`; `event` is None if the log lost it."""
+    """A delivery claimed for `CLAIM_SECONDS`; `event` is None if the log does not have it."""
 
     id: int
     endpoint_id: UUID
@@ -47,6 +48,14 @@ class Claimed:
     event: LoggedEvent | None
     project: str
     created_at: datetime
+    type: str
+    data: dict[str, Any] | None
+    """What an event of the cluster says; None for all others."""
+
+    @property
+    def ping(self) -> bool:
+        """Return whether it is a ping."""
+        return self.event_id is None and self.data is None
 
 
 # Only the heads of each webhook are read, a fixed number of them, whatever waits behind. Each limit
@@ -67,7 +76,8 @@ _CLAIM = f"""
         UNION
         SELECT d.id, d.due_at, w.host, w.project_id, 0 FROM sessions_app_webhookdelivery d
         JOIN sessions_app_webhookendpoint w ON w.id = d.endpoint_id
-        WHERE d.event_id IS NULL AND d.due_at <= %(now)s AND w.paused_at IS NOT NULL),
+        WHERE d.event_id IS NULL AND d.data IS NULL AND d.due_at <= %(now)s
+            AND w.paused_at IS NOT NULL),
     of_host AS (
         SELECT d.id, d.due_at, d.project_id, coalesce(b.count, 0)
                 + row_number() OVER (PARTITION BY d.host ORDER BY d.due_at, d.id) AS place,
@@ -95,10 +105,11 @@ _CLAIM = f"""
         FROM (SELECT id FROM of_domain WHERE place <= {PER_DOMAIN}
             ORDER BY due_at, id LIMIT %(limit)s) AS c
         WHERE d.id = c.id
-        RETURNING d.id, d.endpoint_id, d.attempts, d.event_id, d.created_at)
+        RETURNING d.id, d.endpoint_id, d.attempts, d.event_id, d.created_at, d.type, d.data)
     SELECT t.id, t.endpoint_id, w.url, w.secret,
         CASE WHEN w.previous_secret_until > %(now)s THEN w.previous_secret END,
-        t.attempts, t.event_id, d.name || '/' || p.name, t.created_at, {COLUMNS}
+        t.attempts, t.event_id, d.name || '/' || p.name, t.created_at, t.type, t.data::text,
+        {COLUMNS}
     FROM taken t JOIN sessions_app_webhookendpoint w ON w.id = t.endpoint_id
     JOIN sessions_app_project p ON p.id = w.project_id
     JOIN sessions_app_domain d ON d.id = p.domain_id
@@ -134,12 +145,15 @@ def _claimed(row: tuple[Any, ...], claim: UUID) -> Claimed:
         event_id,
         project,
         created_at,
+        kind,
+        data,
         *event_columns,
     ) = row
     secrets = (secret, previous) if previous else (secret,)
     event = None if event_columns[2] is None else logged(tuple(event_columns))
     return Claimed(
-        number, endpoint, claim, url, secrets, attempts, event_id, event, project, created_at
+        *(number, endpoint, claim, url, secrets, attempts, event_id, event, project, created_at),
+        *(kind, None if data is None else json.loads(data)),
     )
 
 
@@ -220,9 +234,7 @@ def outcomes_record(outcomes: Sequence[Outcome]) -> None:
             cursor.execute(_PROMOTE, [now, *columns(ended)])
         known = {row[0] for row in kept}
         # A ping does not count for the health of a webhook.
-        deliveries = [
-            o for o in outcomes if o.claimed.id in known and o.claimed.event_id is not None
-        ]
+        deliveries = [o for o in outcomes if o.claimed.id in known and not o.claimed.ping]
         _update_health(deliveries, now)
 
 

@@ -11,6 +11,7 @@ from django.db import connection
 
 from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.steps import atomic_step
+from sessions_app.eventlog.places import next_epoch, position_here, read_to, stretch_range
 from sessions_app.eventlog.reading import is_quiet
 from sessions_app.locks import database_now, lock_webhooks
 
@@ -19,7 +20,6 @@ SLICE = 2_000
 MOST_WAITING = 10_000
 """Maximum number of deliveries that wait for one webhook; later events wait in the log."""
 
-_HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
 _READER = "SELECT epoch, xid::text, event_id FROM sessions_app_webhookreader WHERE id = 1"
 _SET_READER = """
     INSERT INTO sessions_app_webhookreader (id, epoch, xid, event_id) VALUES (1, %s, %s::xid8, %s)
@@ -41,10 +41,6 @@ _BEHIND = """
         SELECT count(*) FROM (SELECT FROM sessions_app_webhookdelivery
             WHERE endpoint_id = w.id AND state = 'waiting' LIMIT %(most)s) AS first) < %(most)s
     ORDER BY id LIMIT 100
-"""
-# The first event of the next epoch of the database: its ids follow all of the one before.
-_NEXT_EPOCH = """
-    SELECT epoch FROM sessions_app_sessionevent WHERE id > %s AND epoch > %s ORDER BY id LIMIT 1
 """
 # `early` are events that come before one of this slice in their session, but later in the log: a
 # younger transaction was the first to lock the session. They must not be delivered later. OFFSET 0
@@ -94,7 +90,6 @@ _READ = f"""
         (SELECT count(*) FROM made)
     FROM reached r
 """
-_LAST = 2**64 - 1, 2**63 - 1
 
 
 class Read(NamedTuple):
@@ -104,14 +99,6 @@ class Read(NamedTuple):
     made: int
     more: bool
     """Whether there was more than one slice."""
-
-
-def position_here() -> Cursor:
-    """Return the end of the log: nothing can be written before it any more."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HERE)
-        epoch, xmin = cursor.fetchone()
-    return Cursor(epoch, int(xmin), 0)
 
 
 def position_shared() -> Cursor:
@@ -176,14 +163,9 @@ def _parts(place: Cursor) -> tuple[int, str, int]:
 def _step(place: Cursor, end: Cursor, endpoint: UUID | None, limit: int) -> tuple[Cursor, Read]:
     """Read on from `place`, at most to `end`. Return the position reached and the result."""
     same_life = place.epoch == end.epoch
-    # All events before the transaction of `end` are read; in an earlier epoch, all there are.
-    to = (end.xid, end.id) if same_life else _LAST
+    to = read_to(place, end)
     wanted: dict[str, Any] = {
-        "epoch": place.epoch,
-        "xid": str(place.xid),
-        "id": place.id,
-        "to_xid": str(to[0]),
-        "to_id": to[1],
+        **stretch_range(place, to),
         "endpoint": endpoint,
         "limit": limit,
         "now": database_now(),
@@ -196,6 +178,4 @@ def _step(place: Cursor, end: Cursor, endpoint: UUID | None, limit: int) -> tupl
         if same_life:
             # A position after which nothing was read stays, so that it need not be written again.
             return (end if passed or endpoint else place), Read(passed, made, more=False)
-        cursor.execute(_NEXT_EPOCH, [place.id, place.epoch])
-        following = cursor.fetchone()
-    return Cursor(following[0] if following else end.epoch, 0, 0), Read(passed, made, more=True)
+    return next_epoch(place, end), Read(passed, made, more=True)

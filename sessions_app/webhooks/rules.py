@@ -17,25 +17,33 @@ LONGEST_PAUSE = 86_400.0
 TYPES = frozenset(
     {
         *EVENT_TYPES.values(),
+        *("breaker.opened", "breaker.closed"),
         *(
             f"session.{name}"
             for name in (
                 *("submitted", "progress", "lease_returned", "lease_expired", "archived"),
-                *("report_ignored", "retry_scheduled", "retry_postponed", "retry_dispatched"),
-                *("retry_exhausted", "retry_succeeded", "retry_cancelled"),
+                *("placement_refused", "report_ignored"),
+                *("retry_scheduled", "retry_postponed", "retry_dispatched", "retry_exhausted"),
+                "retry_parked",
+                *("retry_succeeded", "retry_cancelled"),
             )
         ),
     }
 )
 """Every event type of the log."""
+NODE_SUSPECT, NODE_CLEARED = "node.suspect", "node.cleared"
+CLUSTER_TYPES = frozenset({NODE_SUSPECT, NODE_CLEARED})
+"""Event types that belong to no session: the log does not have them, and a webhook gets them only
+if it names them."""
 PING = "webhook.ping"
 
 
 def known_types(wanted: str) -> bool:
     """Return whether an event type exists, or any type with the prefix before a final `*`."""
+    types = TYPES | CLUSTER_TYPES
     if wanted.endswith("*"):
-        return any(each.startswith(wanted[:-1]) for each in TYPES)
-    return wanted in TYPES
+        return any(each.startswith(wanted[:-1]) for each in types)
+    return wanted in types
 
 
 class Result(StrEnum):

@@ -7,7 +7,7 @@ from django.db import connection
 
 SENDER_SECONDS = 60
 """Seconds after which a silent task counts as ended: longer than any task takes."""
-UNTOLD_SECONDS = 1.0
+LOOK_AGAIN_SECONDS = 1.0
 """Seconds until the next look for events that an older transaction may still precede."""
 
 _BEGIN = """
@@ -62,5 +62,5 @@ def webhooks_due_in() -> float | None:
         cursor.execute(_DUE)
         seconds, unsent = cursor.fetchone()
     if unsent:
-        return UNTOLD_SECONDS if seconds is None else min(seconds, UNTOLD_SECONDS)
+        return LOOK_AGAIN_SECONDS if seconds is None else min(seconds, LOOK_AGAIN_SECONDS)
     return None if seconds is None else float(seconds)

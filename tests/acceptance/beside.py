@@ -63,7 +63,7 @@ class Beside:
         return int(self._process.stdout.readline())
 
     @property
-    def said(self) -> str:
-        """What all of them wrote to standard error."""
+    def errors(self) -> str:
+        """Return the standard error of all processes together."""
         self._errors.seek(0)
         return self._errors.read()

@@ -20,7 +20,7 @@ from tests.conftest import unavailable
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672//"
 NODE_PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
 """Debian's own program on the path would run the node as another user, in one place for all."""
-NODE_SECONDS = 60.0
+NODE_SECONDS = 150.0
 DELAY_LEVELS = 28
 """Celery's native delayed delivery has one queue for each bit of a delay in seconds."""
 
@@ -108,7 +108,7 @@ class PrivateNode:
         if program is None:
             unavailable("no rabbitmq-server: apt-get install rabbitmq-server")
         self._directory.mkdir(exist_ok=True)
-        said = (self._directory / "said").open("ab")
+        output = (self._directory / "output").open("ab")
         self._process = subprocess.Popen(
             [str(program)],
             env={
@@ -124,16 +124,16 @@ class PrivateNode:
                 "RABBITMQ_CONF_ENV_FILE": str(self._directory / "none"),
                 "RABBITMQ_ENABLED_PLUGINS_FILE": str(self._directory / "plugins"),
             },
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        said.close()
+        output.close()
         deadline = time.monotonic() + NODE_SECONDS
         while not _answers(self.url):
-            assert self._process.poll() is None, (self._directory / "said").read_text()
-            assert time.monotonic() < deadline, (self._directory / "said").read_text()
+            assert self._process.poll() is None, (self._directory / "output").read_text()
+            assert time.monotonic() < deadline, (self._directory / "output").read_text()
 
     def ensure(self) -> None:
         """Start it unless it runs."""

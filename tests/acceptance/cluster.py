@@ -43,7 +43,7 @@ class Cluster:
             self._port = found.getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
         set_up = self._program(sys.executable, "-c", SET_UP, str(directory), self.url)
-        assert set_up.reap() == 0, set_up.said[1]
+        assert set_up.reap() == 0, set_up.stderr
         credentials = json.loads((directory / "credentials.json").read_text())
         self.token: str = credentials["token"]
         self.client = Client(self.url, self.token, credentials["project"])
@@ -69,10 +69,10 @@ class Cluster:
         return program
 
     def run(self, script: str, *arguments: str, seconds: float = 120.0, **environ: str) -> str:
-        """What a Python script says that is run beside the cluster."""
+        """Run a Python script beside the cluster. Return what it prints."""
         program = self._program(sys.executable, "-c", script, *arguments, **environ)
-        assert program.reap(seconds) == 0, program.said[1]
-        return program.said[0]
+        assert program.reap(seconds) == 0, program.stderr
+        return program.stdout
 
     def start_web(self, **environ: str) -> Program:
         command = [sys.executable, "-m", "uvicorn", "reprise.asgi:application"]
@@ -88,8 +88,8 @@ class Cluster:
     def start_worker(self, *options: str, **environ: str) -> Program:
         command = [sys.executable, "-m", "celery", "-A", "reprise", "worker", "--loglevel=INFO"]
         worker = self.start(*command, *options, **environ)
-        until(lambda: " ready." in worker.said[1] or not worker.alive, "ready")
-        assert worker.alive, worker.said[1]
+        until(lambda: " ready." in worker.stderr or not worker.alive, "ready")
+        assert worker.alive, worker.stderr
         return worker
 
     def start_beat(self, **environ: str) -> Program:
@@ -98,7 +98,7 @@ class Cluster:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """What is started meanwhile is ended afterwards."""
+        """End afterwards what the block starts."""
         before = len(self._programs)
         try:
             yield

@@ -71,7 +71,7 @@ def instructions(dockerfile: str) -> list[tuple[str, str]]:
 
 
 def image(directory: Path) -> Path:
-    """What the image has as its application directory, from the sources alone."""
+    """Return the application directory of the image, made from the sources alone."""
     for name, rest in instructions((ROOT / "Dockerfile").read_text()):
         if name == "COPY" and not rest.startswith("--from"):
             *sources, target = rest.split()
@@ -153,8 +153,8 @@ class Stack:
     def run(self, name: str, command: Iterable[str] | None = None, **environ: str) -> str:
         """Run to its end, which has to be good; what it wrote to standard output."""
         program = self.spawn(name, command, **environ)
-        assert program.reap(300.0) == 0, (name, program.said)
-        return program.said[0]
+        assert program.reap(300.0) == 0, (name, program.printed)
+        return program.stdout
 
     def order(self, names: Iterable[str]) -> list[str]:
         """These services, each after all that it depends on."""
@@ -194,14 +194,14 @@ class Stack:
             + seconds(check["start_period"])
             + (check["retries"] * seconds(check["interval"]))
         )
-        while (said := self.health(name)) is not None:
+        while (health := self.health(name)) is not None:
             program = self._running.get(name)
-            assert program is None or program.alive, (name, program.said)
-            assert time.monotonic() < deadline, (name, said, program and program.said)
-            time.sleep(0.2)
+            assert program is None or program.alive, (name, program.printed)
+            assert time.monotonic() < deadline, (name, health, program and program.printed)
+            time.sleep(1.0)  # most checks are whole processes
 
     def health(self, name: str) -> str | None:
-        """What the health check complains about; nothing when it passes in its time."""
+        """Return the complaint of the health check; None if it passes in its time."""
         check = self.services[name]["healthcheck"]
         kind, *words = (self._local(str(word)) for word in check["test"])
         command = words if kind == "CMD" else ["sh", "-c", *words]

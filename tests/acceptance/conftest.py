@@ -1,4 +1,4 @@
-"""One standalone server for all tests that leave it running."""
+"""One standalone server for all tests that leave it running, and a tab of one browser for each."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,22 @@ from pathlib import Path
 import pytest
 from reprise_client import Client
 
+from tests.acceptance.browsing import browser, chromium
 from tests.acceptance.running import Standalone
 from tests.prepared import copy_database
+
+__all__ = ["browser", "chromium"]
+
+SHARED = ("standalone", "chromium")
+"""Whoever uses one of these fixtures runs where it is: each process would have one of its own."""
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups here, too
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for name in SHARED:
+            if name in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(name))
 
 
 @pytest.fixture(scope="session")

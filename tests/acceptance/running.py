@@ -1,5 +1,6 @@
 """A standalone server as a child process, and what tests need to talk to it and to judge it."""
 
+import atexit
 import json
 import os
 import signal
@@ -8,7 +9,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from reprise_client import Attempt, Client, Session
@@ -18,11 +21,20 @@ from reprise.standalone.postgres import EmbeddedPostgres
 from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).parents[2]
-_CHECK = """
-import django, json
+SHOWN_CHARACTERS = 4_000
+# Everything is loaded once: a check is a fork, not a start.
+_CHECKS = """
+import django, json, os, sys
 django.setup()
+from reprise.standalone.configuration import use_database
 from tests.invariants import check_all
-print(json.dumps(check_all()))
+for url in sys.stdin:
+    child = os.fork()
+    if not child:
+        use_database(url.strip())
+        print(json.dumps(check_all()), flush=True)
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -58,12 +70,20 @@ class Program:
             stderr=self._err,
             start_new_session=True,
         )
-        self._said: tuple[str, str] | None = None
+        self._printed: tuple[str, str] | None = None
 
     @property
-    def said(self) -> tuple[str, str]:
-        """What it has written to standard output and standard error."""
-        return self._said or (_read(self._out.fileno()), _read(self._err.fileno()))
+    def printed(self) -> tuple[str, str]:
+        """Return its standard output and its standard error so far."""
+        return self._printed or (_read(self._out.fileno()), _read(self._err.fileno()))
+
+    @property
+    def stdout(self) -> str:
+        return self.printed[0]
+
+    @property
+    def stderr(self) -> str:
+        return self.printed[1]
 
     @property
     def alive(self) -> bool:
@@ -84,17 +104,18 @@ class Program:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)
             self.process.wait()
-            raise AssertionError(f"has not ended within {seconds:g} s: {self.said[1]}") from None
-        if self._said is None:
-            self._said = self.said
+            raise AssertionError(f"has not ended within {seconds:g} s: {self.stderr}") from None
+        if self._printed is None:
+            self._printed = self.printed
             self._out.close()
             self._err.close()
         return code
 
     def kill(self) -> None:
-        """End it and its whole group at once."""
+        """End it and its whole group at once. A test that fails shows the end of its log."""
         self.signal(signal.SIGKILL, group=True)
         self.reap()
+        sys.stdout.write(f"{self.process.args!r}\n{self.stderr[-SHOWN_CHARACTERS:]}\n")
 
 
 def _read(descriptor: int) -> str:
@@ -104,7 +125,8 @@ def _read(descriptor: int) -> str:
 class Standalone:
     """`manage.py standalone` on one data directory; has one life after the other.
 
-    `python` is how to run it, such as somebody else's interpreter.
+    `python` is how to run it, such as somebody else's interpreter. One process answers unless
+    `options` want more: what is stopped and killed here is the same on every machine.
     """
 
     def __init__(
@@ -116,7 +138,8 @@ class Standalone:
     ):
         self.data_dir = data_dir
         self._command = [
-            *(*python, "manage.py", "standalone", "--data-dir", str(data_dir), *options)
+            *(*python, "manage.py", "standalone", "--data-dir", str(data_dir)),
+            *("--web-processes", "1", *options),
         ]
         self._program: Program | None = None
         self._client: Client | None = None
@@ -143,8 +166,8 @@ class Standalone:
         """Begin a life and wait until it says that it is ready; the seconds that took."""
         began = given_seconds()
         program = self.spawn(**environ)
-        until(lambda: "is ready at" in program.said[0] or not program.alive, "ready")
-        assert program.alive, program.said[1]
+        until(lambda: "is ready at" in program.stdout or not program.alive, "ready")
+        assert program.alive, program.stderr
         return given_seconds() - began
 
     def stop(self, number: signal.Signals = signal.SIGTERM, *, group: bool = False) -> float:
@@ -152,7 +175,7 @@ class Standalone:
         self._disconnect()
         began = given_seconds()
         self.program.signal(number, group=group)
-        assert self.program.reap() == 0, self.program.said[1]
+        assert self.program.reap() == 0, self.program.stderr
         return given_seconds() - began
 
     def kill(self) -> None:
@@ -187,7 +210,7 @@ class Standalone:
         return EmbeddedPostgres(self.data_dir).url
 
     def violations(self) -> list[str]:
-        """What is wrong in the whole database; to be asked when nothing moves."""
+        """Return all violations in the whole database. Ask when nothing moves."""
         return check_database(self.database_url)
 
     def agent_pid(self) -> int | None:
@@ -201,14 +224,42 @@ class Standalone:
             self._client = None
 
 
+class _Checker:
+    """A process that checks databases, for as long as this one lives."""
+
+    def __init__(self) -> None:
+        self._err = tempfile.TemporaryFile("w+")  # noqa: SIM115  # its end is this process's
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", _CHECKS],
+            cwd=ROOT,
+            env=clean_environ(DJANGO_SETTINGS_MODULE="reprise.settings"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._err,
+            text=True,
+        )
+        atexit.register(self._process.communicate)
+        self._lock = Lock()
+
+    def check(self, url: str) -> list[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(f"{url}\n")
+            self._process.stdin.flush()
+            said = self._process.stdout.readline()
+            code = self._process.stdout.readline() if said.startswith("[") else said
+        assert (said[:1], code) == ("[", "0\n"), _read(self._err.fileno())
+        found: list[str] = json.loads(said)
+        return found
+
+
+_checker = cache(_Checker)
+
+
 def check_database(url: str) -> list[str]:
     """The violations of all invariants in a database."""
-    command = [sys.executable, "-W", "error", "-c", _CHECK]
-    environ = clean_environ(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="reprise.settings")
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(done.stdout)
-    return found
+    return _checker().check(url)
 
 
 class Process:

@@ -32,10 +32,7 @@ from tests.acceptance.running import (
 from tests.prepared import copy_database
 from tests.waiting import until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xdist_group("backup"),  # one backup for all
-]
+pytestmark = pytest.mark.slow
 
 IS_ROOT = os.geteuid() == 0
 
@@ -46,20 +43,20 @@ def _manage(*command: object, **environ: str) -> Program:
 
 def _backup(data_dir: Path, path: Path) -> Path:
     program = _manage("backup", "--data-dir", data_dir, path)
-    assert program.reap() == 0, program.said[1]
+    assert program.reap() == 0, program.stderr
     return path
 
 
 def _restore(data_dir: Path, path: Path, *options: str) -> None:
     program = _manage("restore", "--data-dir", data_dir, path, *options)
-    assert program.reap() == 0, program.said[1]
+    assert program.reap() == 0, program.stderr
 
 
 def _refused(program: Program) -> str:
     """The only line on standard error."""
     assert program.reap() not in {0, -signal.SIGABRT}
-    lines = program.said[1].splitlines()
-    assert len(lines) == 1, program.said[1]
+    lines = program.stderr.splitlines()
+    assert len(lines) == 1, program.stderr
     return lines[0]
 
 
@@ -114,7 +111,8 @@ def test_after_a_restore_everything_goes_on(prepared: Path, tmp_path: Path) -> N
 
 
 def _numbers_jumped(url: str) -> bool:
-    """Whether tokens and events that were given out after the backup are never given again."""
+    """Return whether no token and no event that was given out after the backup is given out
+    again."""
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT (SELECT max(fencing_token) FROM sessions_app_session), "
@@ -192,7 +190,7 @@ def _ended_midway(data_dir: Path, backup: Path, number: signal.Signals) -> int:
     until(lambda: _restoring(data_dir) or not program.alive, "it restores")
     program.signal(number, group=True)
     code = program.reap()
-    assert "Traceback" not in program.said[1]
+    assert "Traceback" not in program.stderr
     return code
 
 
@@ -200,23 +198,25 @@ def _restoring(data_dir: Path) -> list[Path]:
     return list(data_dir.glob("restore.new-*/postgres/global"))
 
 
-def _said(manifest: dict[str, Any], **more: object) -> dict[str, Any]:
+def _changed(manifest: dict[str, Any], **more: object) -> dict[str, Any]:
     return {**manifest, **more}
 
 
 WRONG_VERSIONS: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
-    (lambda said: _said(said, format=2), "its format is 2"),
-    (lambda said: _said(said, postgres=99), "made by PostgreSQL 99"),
+    (lambda manifest: _changed(manifest, format=2), "its format is 2"),
+    (lambda manifest: _changed(manifest, postgres=99), "made by PostgreSQL 99"),
     (
-        lambda said: _said(said, migrations=[*said["migrations"], ["sessions_app", "9999_new"]]),
+        lambda manifest: _changed(
+            manifest, migrations=[*manifest["migrations"], ["sessions_app", "9999_new"]]
+        ),
         "a newer Reprise (it has migration sessions_app.9999_new)",
     ),
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), WRONG_VERSIONS)
+@pytest.mark.parametrize(("change", "message"), WRONG_VERSIONS)
 def test_a_wrong_version_is_one_line(
-    tmp_path: Path, backup: Path, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
+    tmp_path: Path, backup: Path, change: Callable[[dict[str, Any]], dict[str, Any]], message: str
 ) -> None:
     path = tmp_path / "changed"
     with ZipFile(backup) as source, ZipFile(path, "w") as target:
@@ -225,13 +225,13 @@ def test_a_wrong_version_is_one_line(
             if name == MANIFEST:
                 content = json.dumps(change(json.loads(content))).encode()
             target.writestr(name, content)
-    _restores_nothing(tmp_path, path, said)
+    _restores_nothing(tmp_path, path, message)
 
 
-def _restores_nothing(tmp_path: Path, path: Path, said: str) -> None:
+def _restores_nothing(tmp_path: Path, path: Path, message: str) -> None:
     data_dir = tmp_path / "data"
     line = _refused(_manage("restore", "--data-dir", data_dir, path))
-    assert said in line
+    assert message in line
     left = [each.name for each in data_dir.iterdir()] if data_dir.exists() else []
     assert left in ([], ["lock"])
 

@@ -1,22 +1,7 @@
-"""The pages in a real browser: what they look like, and what they do by themselves.
+"""The pages in a real browser: what they look like, and what they do by themselves."""
 
-Chromium is driven over its DevTools protocol through a pair of pipes, which needs no library:
-https://chromedevtools.github.io/devtools-protocol/
-"""
-
-import base64
-import fcntl
 import json
-import os
-import select
-import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from itertools import product
-from pathlib import Path
-from typing import Any, Self
 
 import pytest
 from django.contrib.auth.models import User
@@ -26,167 +11,10 @@ from sessions_app.core.states import Status
 from sessions_app.models import LogChunk, Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
-from tests.conftest import unavailable
+from tests.acceptance.browsing import DESKTOP, PHONE, Browser, sign_in
+from tests.waiting import until
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-PATIENCE = 60.0
-"""Seconds until something that the page should do is believed never to happen."""
-DESKTOP, PHONE = (1280, 900), (390, 844)
-# The DevTools pipes are file descriptors 3 and 4, by definition.
-_LAUNCH = """
-import os, sys
-reads, writes = int(sys.argv[1]), int(sys.argv[2])
-os.dup2(reads, 3), os.dup2(writes, 4)
-os.execv(sys.argv[3], sys.argv[3:])
-"""
-
-
-class Browser:
-    """One tab of a headless Chromium."""
-
-    def __init__(self, binary: str, profile: Path):
-        theirs_in, self._out = _high_pipe()
-        self._in, theirs_out = _high_pipe()
-        flags = [
-            "--headless",
-            "--remote-debugging-pipe",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--hide-scrollbars",
-            "--no-first-run",
-            f"--user-data-dir={profile}",
-        ]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, str(theirs_in), str(theirs_out), binary, *flags],
-            pass_fds=(theirs_in, theirs_out),
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._buffer = b""
-        self._number = 0
-        self._tab: str | None = None
-        self.problems: list[str] = []
-        """Uncaught exceptions and errors of the console."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._tab = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self.call(f"{domain}.enable")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._in)
-        os.close(self._out)
-
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the protocol and wait for its answer."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": params}
-        if self._tab is not None:
-            message["sessionId"] = self._tab
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while (answer := self._read()).get("id") != self._number:
-            self._notice(answer)
-        assert "error" not in answer, (method, answer["error"])
-        result: dict[str, Any] = answer["result"]
-        return result
-
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            assert select.select([self._in], [], [], PATIENCE)[0], "the browser is silent"
-            piece = os.read(self._in, 65_536)
-            assert piece, "the browser went away"
-            self._buffer += piece
-        text, self._buffer = self._buffer.split(b"\0", 1)
-        message: dict[str, Any] = json.loads(text)
-        return message
-
-    def _notice(self, event: dict[str, Any]) -> None:
-        if event.get("method") == "Runtime.exceptionThrown":
-            self.problems.append(event["params"]["exceptionDetails"]["text"])
-        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
-            self.problems.append(event["params"]["entry"]["text"])
-
-    def run(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in answer, (expression, answer["exceptionDetails"])
-        return answer["result"].get("value")
-
-    def wait(self, expression: str) -> Any:
-        """Wait until an expression holds; its value."""
-        return _wait_for(lambda: self.run(expression), expression)
-
-    def open(self, url: str) -> None:
-        """Load a page to its end."""
-        self.call("Page.navigate", url=url)
-        self.wait(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
-
-    def look(self, size: tuple[int, int], *, dark: bool = False) -> None:
-        """Choose a width, a height and the scheme of colours."""
-        width, height = size
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=size == PHONE,
-        )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
-
-    def press(self, key: str, code: int) -> None:
-        """Press and release a key."""
-        for kind in ("keyDown", "keyUp"):
-            text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
-            self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text
-            )
-
-    def write(self, text: str) -> None:
-        """Type text where the focus is."""
-        self.call("Input.insertText", text=text)
-
-    def screenshot(self) -> bytes:
-        """The whole page as a PNG."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        return base64.b64decode(answer["data"])
-
-
-def _high_pipe() -> tuple[int, int]:
-    """A pipe whose ends are clear of the descriptors that the browser wants for itself."""
-    low = os.pipe()
-    high = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in low)
-    for end in low:
-        os.close(end)
-    return high[0], high[1]
-
-
-def _wait_for(ask: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (found := ask()):
-        assert time.monotonic() < deadline, f"never came true: {what}"
-        time.sleep(0.05)
-    return found
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    binary = shutil.which("chromium")
-    if binary is None:
-        unavailable("needs chromium: apt-get install chromium")
-        return
-    with Browser(binary, tmp_path / "profile") as found:
-        found.look(DESKTOP)
-        yield found
-        assert found.problems == []
 
 
 @pytest.fixture
@@ -199,17 +27,6 @@ def owner(project: Project) -> User:
     return factories.user("olga", project=project)
 
 
-def sign_in(browser: Browser, server: LiveServer, user: User, path: str = "/") -> None:
-    """Sign in as people do, with the keyboard only."""
-    browser.open(f"{server.url}/login/?next={path}")
-    browser.run("document.querySelector('[name=username]').focus()")
-    browser.write(user.username)
-    browser.press("Tab", 9)
-    browser.write(factories.PASSWORD)
-    browser.press("Enter", 13)
-    browser.wait(f"location.pathname === {json.dumps(path)} && document.readyState === 'complete'")
-
-
 def ended_chain(project: Project, owner: User) -> list[Session]:
     """Three attempts that ran and failed; the last one was the last allowed."""
     policy = {"max_retries": 2, "retry_delay": 0.001, "jitter": "none"}
@@ -219,7 +36,7 @@ def ended_chain(project: Project, owner: User) -> list[Session]:
         factories.settle(chain[-1], exit_code=137, message="m" * 900)
         if len(chain) == 3:
             return chain
-        _wait_for(lambda: retries_dispatch().dispatched, "the retry comes due")
+        until(lambda: retries_dispatch().dispatched, "the retry comes due")
         chain.append(Session.objects.get(parent=chain[-1]))
 
 
@@ -290,7 +107,7 @@ def _can_be_read(browser: Browser, page: str) -> None:
         assert not browser.run(_WIDER_THAN_THE_SCREEN), shown
         assert browser.run(_UNREACHED) == 0, shown
         assert browser.run(_CONTRAST) == [], shown
-        assert browser.screenshot().startswith(b"\x89PNG")
+        browser.keep(f"{page.strip('/') or 'home'}-{size[0]}-{'dark' if dark else 'light'}")
 
 
 def test_the_timeline_is_to_scale(
@@ -342,12 +159,12 @@ def test_cancel_is_reached_by_keyboard(
     session = factories.submit(project, owner=owner)
     sign_in(browser, live_server, owner, f"/sessions/{session.pk}/")
     for _ in range(20):
-        browser.press("Tab", 9)
+        browser.press("Tab")
         outline = browser.run("getComputedStyle(document.activeElement).outlineStyle")
         assert outline != "none", browser.run("document.activeElement.outerHTML")
         if browser.run("document.activeElement.id") == "cancel":
             break
-    browser.press("Enter", 13)
+    browser.press("Enter")
     browser.wait("document.querySelector('.messages')?.textContent.includes('cancelled')")
     session.refresh_from_db()
     assert session.status == Status.CANCELLED
@@ -357,10 +174,10 @@ def test_reading_needs_no_javascript(
     browser: Browser, live_server: LiveServer, project: Project, owner: User
 ) -> None:
     tip = ended_chain(project, owner)[-1]
+    browser.renew(javascript=False)
     sign_in(browser, live_server, owner)
-    browser.call("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(f"{live_server.url}/sessions/{tip.pk}/")
-    text = browser.run("document.body.innerText")
+    text = browser.page.locator("body").inner_text()
     assert "attempt 3; 2 of 2 retries for failures used" in text
     assert "Gave up" in text
     assert "so none is left" in text
@@ -380,4 +197,4 @@ def test_graphiql_works_without_any_other_server(
     loaded = browser.run("performance.getEntriesByType('resource').map((each) => each.name)")
     assert loaded
     assert all(name.startswith((live_server.url, "data:")) for name in loaded), loaded
-    assert browser.screenshot().startswith(b"\x89PNG")
+    browser.keep("graphiql")

@@ -85,7 +85,7 @@ def test_run_shows_each_attempt_once_and_ends_with_the_last_exit_code(reprise: R
     assert [attempt for attempt, _ in headings] == ["attempt 1", "attempt 2", "attempt 3"]
     # The last one may have succeeded by then: nothing binds it any more.
     used = [f"; {number} of 3 retries for failures used" for number in range(3)]
-    assert all(said in {each, ""} for (_, said), each in zip(headings, used, strict=True))
+    assert all(budget in {each, ""} for (_, budget), each in zip(headings, used, strict=True))
     assert done.stderr.count("attempt 1 failed") == 1
     assert done.stderr.count("attempt 3 succeeded") == 1
 
@@ -95,7 +95,7 @@ def test_a_secret_comes_to_the_run_and_stays_nowhere(
 ) -> None:
     file = tmp_path / "key"
     file.write_text("okapi-0f3b\n")
-    said = "zebra-7d1c|okapi-0f3b"
+    words = "zebra-7d1c|okapi-0f3b"
     options = ["--secret-env", "TOKEN", "--secret-env", f"KEY=@{file}", "--retries", "1"]
     # The first attempt fails: a retry has them, too.
     script = (
@@ -104,7 +104,7 @@ def test_a_secret_comes_to_the_run_and_stays_nowhere(
     arguments = ["run", "any", "--retry-delay", "0.2", *options, "--", "sh", "-c", script]
     done = _reprise(config, *arguments, TOKEN="zebra-7d1c")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count(hashlib.sha256(said.encode()).hexdigest()) == 2
+    assert done.stdout.count(hashlib.sha256(words.encode()).hexdigest()) == 2
     kept = [path for path in standalone.data_dir.rglob("*") if path.is_file()]
     # The agent's journal and state, all logs, and the database with all that it ever wrote.
     assert len(kept) > 100
@@ -113,13 +113,15 @@ def test_a_secret_comes_to_the_run_and_stays_nowhere(
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [("MISSING", "no variable MISSING"), ("A=hunter2", "NAME or NAME=@FILE"), ("A=@/no", "/no")],
 )
-def test_a_secret_on_the_command_line_is_refused(reprise: Reprise, given: str, told: str) -> None:
+def test_a_secret_on_the_command_line_is_refused(
+    reprise: Reprise, given: str, message: str
+) -> None:
     done = reprise("run", "any", "--secret-env", given, "--", "true")
     assert done.returncode == 2
-    assert told in re.sub(r"[\s│]+", " ", done.stderr)
+    assert message in re.sub(r"[\s│]+", " ", done.stderr)
     assert "hunter2" not in done.stderr
 
 
@@ -144,7 +146,7 @@ def test_ctrl_c_cancels_what_runs(config: Path, client: Client) -> None:
         "echo on; sleep 300",
     ]
     program = Program(command, REPRISE_CONFIG=str(config))
-    until(lambda: "on\n" in program.said[0], "its log is followed")
+    until(lambda: "on\n" in program.stdout, "its log is followed")
     program.signal(signal.SIGINT, group=True)
     assert program.reap() == 130
     (session,) = client.sessions(search="interrupted")
@@ -208,10 +210,10 @@ def test_follow_a_log_that_grows(config: Path, client: Client, tmp_path: Path) -
     session = submit(client, script)
     reached(client, session, "RUNNING")
     program = Program([REPRISE, "session", "logs", "-f", session], REPRISE_CONFIG=str(config))
-    until(lambda: program.said[0] == "one\n", "the first line is shown")
+    until(lambda: program.stdout == "one\n", "the first line is shown")
     go_on.touch()
     assert program.reap() == 0
-    assert program.said[0] == "one\ntwo\n"
+    assert program.stdout == "one\ntwo\n"
 
 
 def _one_line(lines: list[str]) -> bool:
@@ -228,7 +230,7 @@ def test_an_unknown_id_is_one_line(reprise: Reprise, command: str) -> None:
     assert done.stdout == ""
 
 
-def test_what_is_no_id_is_one_line(reprise: Reprise) -> None:
+def test_a_wrong_id_is_one_line(reprise: Reprise) -> None:
     done = reprise("session", "info", "nonsense")
     assert done.returncode == 2
     assert _one_line(done.stderr.splitlines()), done.stderr

@@ -93,7 +93,9 @@ def test_a_session_comes_back_by_the_rule_of_its_queue(
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_what_get_prints_changes_nothing(shell: Shell, training: None, form: str) -> None:
+def test_applying_the_output_of_get_changes_nothing(
+    shell: Shell, training: None, form: str
+) -> None:
     assert shell("reprise apply -f -", stdin=CATEGORY).returncode == 0
     for kind in ("policies", "queues", "categories", "defaults"):
         done = shell(f"reprise get {kind} -o {form} | reprise apply -f - 2>&1")
@@ -156,10 +158,10 @@ def test_armadas_commands_work_as_its_users_type_them(shell: Shell, tmp_path: Pa
         (3, "update -f ./retry-policy.yaml", "it does not exist"),
     )
     (tmp_path / "chains.yaml").write_text("terminations: [{conditions: [Preempted]}]\n")
-    for code, command, told in typed:
+    for code, command, printed in typed:
         done = shell(f"reprise {command} 2>&1")
         assert done.returncode == code, (command, done.stdout)
-        assert told in done.stdout, (command, done.stdout)
+        assert printed in done.stdout, (command, done.stdout)
 
 
 README = re.compile(r"## A first session of your own\n(.*?)\n## ", re.DOTALL)

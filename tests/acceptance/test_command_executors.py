@@ -82,24 +82,34 @@ def test_an_executor_from_its_token_to_its_cordon(
         assert re.search(rf"^{name}\s+alive\s.*ago\s+yes\s", listed, re.MULTILINE), listed
         waits = submit(client, "true", environ=AT_ONCE)
         reason = until(lambda: client.session(waits).pending_reason, "it says why it waits")
-        assert "what could run it is cordoned: local: test; rack-7: new racks" in reason
+        assert (
+            "the executors that could run it are cordoned: local: test; rack-7: new racks" in reason
+        )
         opened = reprise("executor", "uncordon", name)
         assert opened.stdout == f"executor/{name} uncordoned\n"
         assert ended(client, waits)[0].executor == name
 
         renewed = _json(reprise, "executor", "token", name, "-o", "json")
         assert renewed["name"] == name
-        until(lambda: "or revoked" in program.said[1], "its agent is refused")
+        until(lambda: "or revoked" in program.stderr, "its agent is refused")
     finally:
         assert reprise("executor", "uncordon", "local").returncode == 0
         program.kill()
 
 
-def test_what_get_prints_changes_nothing(reprise: Reprise, name: str, tmp_path: Path) -> None:
+def test_applying_the_output_of_get_changes_nothing(
+    reprise: Reprise, name: str, tmp_path: Path
+) -> None:
     reprise("executor", "create", name, "--project", "default/default")
     assert reprise("get", "executors", "-o", "name").stdout == f"local\n{name}\n"
     document = _json(reprise, "get", "executor", name, "-o", "json")
-    assert document["spec"] == {"projects": ["default/default"], "unconfirmed_after": None}
+    spec: dict[str, Any] = {
+        "projects": ["default/default"],
+        "unconfirmed_after": None,
+        "placement": "node",
+    }
+    spec |= {"avoid_suspects": "off", "auto_quarantine": False, "preemption": "", "labels": {}}
+    assert document["spec"] == spec
     path = tmp_path / "executor.json"
     path.write_text(json.dumps(document))
     assert reprise("apply", "-f", str(path)).stdout == f"executor/{name} unchanged\n"

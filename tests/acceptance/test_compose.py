@@ -41,6 +41,7 @@ from tests.acceptance.running import (
 )
 from tests.conftest import unavailable
 from tests.observability import exposed, expressions, faults
+from tests.waiting import PATIENCE_SECONDS
 from variables.reading import declared
 
 SECRETS = {
@@ -358,7 +359,7 @@ def test_a_deployment_may_be_repeated(production: Production) -> None:
         production.stack.run("web", ["python", "manage.py", "migrate", "--check"])
         after = connection.execute("SELECT count(*) FROM sessions_app_apitoken").fetchone()
     assert after == before
-    assert "project default/default is there" in output
+    assert "project default/default exists" in output
 
 
 @pytest.mark.rabbitmq
@@ -386,14 +387,15 @@ def test_pages_and_their_cookies_are_for_https(production: Production) -> None:
     """The proxy says how the browser came; cookies are never sent in the clear."""
     headers = {"X-Forwarded-Proto": "https"}
     url = f"http://127.0.0.1:{production.ports['web']}/login/"
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as page:
+    asked = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as page:
         assert "Secure" in page.headers["Set-Cookie"]
         text = page.read().decode()
     assets = re.findall(r'(?:href|src)="(/static/[^"]+)"', text)
     assert assets
     for asset in assets:
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{production.ports['web']}{asset}", timeout=10
+            f"http://127.0.0.1:{production.ports['web']}{asset}", timeout=PATIENCE_SECONDS
         ) as file:
             assert file.status == 200
 
@@ -439,7 +441,7 @@ def _scrape(production: Production, name: str) -> str:
         f"http://127.0.0.1:{production.ports[name]}/metrics",
         headers={"Authorization": f"Bearer {METRICS_TOKEN}"},
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         return str(answer.read().decode())
 
 
@@ -461,7 +463,7 @@ def test_the_ingress_gives_the_front_what_is_held(production: Production) -> Non
         f"{production.url}/api/v2/sessions/{session}/events/",
         headers={"Authorization": f"Bearer {production.token}", "Accept": "text/event-stream"},
     )
-    with urllib.request.urlopen(request, timeout=20) as stream:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as stream:
         assert stream.headers["Content-Type"].startswith("text/event-stream")
         text = stream.read().decode()
     found = [
@@ -473,7 +475,7 @@ def test_the_ingress_gives_the_front_what_is_held(production: Production) -> Non
 @pytest.mark.rabbitmq
 @pytest.mark.slow
 @together
-def test_who_sends_slowly_holds_nobody_up(production: Production) -> None:
+def test_a_slow_sender_holds_nobody_up(production: Production) -> None:
     """Slow logins, while a report of 16 MiB, held polls and a long stream go through."""
     if not production.has_ingress:
         unavailable("no caddy for this machine in the development tools")
@@ -506,11 +508,11 @@ def test_sigterm_ends_each_in_its_time(production: Production) -> None:
     # The front first, while the executor's long poll is held there.
     for name in ["front", *reversed([each for each in stack.running if each != "front"])]:
         program, code, took = stack.stop(name)
-        assert code == 0, (name, program.said)
+        assert code == 0, (name, program.printed)
         assert took < seconds(stack.services[name]["stop_grace_period"])
-        assert "Traceback" not in program.said[1], (name, program.said[1])
+        assert "Traceback" not in program.stderr, (name, program.stderr)
         if name in OURS:
-            _check_lines("".join(program.said))
+            _check_lines("".join(program.printed))
         if name == "front" and production.has_ingress:
             assert _status(f"{production.url}/healthz") == 200
             assert _status(f"{production.url}/api/v2/sessions/x/events/") == 502
@@ -527,7 +529,7 @@ def _check_lines(text: str) -> None:
 
 def _status(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=20) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code

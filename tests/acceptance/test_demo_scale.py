@@ -30,7 +30,7 @@ def demo(tmp_path: Path) -> Iterator[Program]:
 
 
 def top(data: Path, *options: str) -> str:
-    """What `reprise top` says of the server that the demonstration has left up."""
+    """Return what `reprise top` prints about the server that the demonstration has left up."""
     credentials = json.loads((data / "credentials.json").read_text())
     done = subprocess.run(
         [REPRISE, "top", *options],
@@ -48,15 +48,24 @@ def top(data: Path, *options: str) -> str:
 def test_a_storm_passes_and_nothing_is_lost(demo: Program, tmp_path: Path) -> None:
     stays = "The server stays up until Ctrl-C."
     until(
-        lambda: stays in demo.said[0] or not demo.alive, "it stays up", seconds=5 * PATIENCE_SECONDS
+        lambda: stays in demo.stdout or not demo.alive, "it stays up", seconds=5 * PATIENCE_SECONDS
     )
-    text, errors = demo.said
+    text, errors = demo.printed
     assert demo.alive, errors
     # Off a terminal the view is a line every few seconds.
     assert re.search(r"^\d\d:\d\d:\d\d  waiting \d+  live \d+  retries \d+ ", text, re.MULTILINE)
     assert re.search(r"^  200 +\d+ +\d+ +\d+ +\d+ +\d+ in \d+ s$", text, re.MULTILINE)
     for cause in ("kernel_nonzero_exit", "image_pull_failure", "preempted"):
         assert re.search(rf"^  {cause} +[1-9]", text, re.MULTILINE), text
+    worth = text.partition("What retries were worth")[2]
+    for cause in ("kernel_nonzero_exit", "preempted"):
+        assert re.search(
+            rf"^  {cause} +[1-9]\d* +[1-9]\d* +\d+( +\d+\.\d){{3}}$", worth, re.MULTILINE
+        )
+    assert re.search(r"^  all +200 +[1-9]\d* +[1-9]\d* ", worth, re.MULTILINE), worth
+    noticed = text.partition("What Reprise noticed by itself, and what that saved:")[2]
+    for what in ("Bad nodes", "Broken image", "Progress"):
+        assert f"\n  {what}: " in noticed, noticed
     shares = re.findall(r"^  (\d) +\d +\d+\.\d% +\d+\.\d%$", text, re.MULTILINE)
     assert shares == ["1", "2", "4"]
     assert "Every chain has ended; none is lost, and no attempt was made twice." in text
@@ -74,4 +83,4 @@ def test_a_storm_passes_and_nothing_is_lost(demo: Program, tmp_path: Path) -> No
     assert "No queue has anything that waits or runs." in shown
 
     demo.signal(signal.SIGINT)
-    assert demo.reap() == 0, demo.said[1]
+    assert demo.reap() == 0, demo.stderr

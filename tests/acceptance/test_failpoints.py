@@ -73,7 +73,7 @@ class Lives:
     def run_beside(self, code: str, *, failpoint: str | None = None) -> None:
         """Run it in a process that is to die at the failpoint, if one is named."""
         wanted = -signal.SIGKILL if failpoint else 0
-        assert self.beside.run(code, failpoint=failpoint) == wanted, self.beside.said
+        assert self.beside.run(code, failpoint=failpoint) == wanted, self.beside.errors
 
     def flaky(self) -> str:
         """A script that keeps a diary of all that ever ran, and fails at its first attempt."""
@@ -111,7 +111,7 @@ def lives(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _flaky(lives: Lives) -> Story:
-    """Who got no answer submits again, under the same `creation_id`."""
+    """A client without an answer submits again, under the same `creation_id`."""
     body: dict[str, Any] = {"policy": POLICY, "creation_id": str(uuid.uuid4())}
     yield
     with suppress(RepriseError):
@@ -143,8 +143,65 @@ def _cancel(lives: Lives) -> Story:
     assert lives.server.client.session(last.id).retry_state.state == "cancelled"
 
 
+def _schedule(lives: Lives) -> Story:
+    """A time that comes again and again: no session of it is lost or doubled."""
+    template = {"image": "any", "command": ["true"]}
+    name = f"s-{uuid.uuid4().hex[:8]}"
+    schedule = lives.server.client.schedule_create(name, template, every=1)
+    yield
+    yield
+    client = lives.server.client
+    made = until(lambda: client.schedule(schedule.id).recent, "it goes on after the death")
+    client.schedule_delete(schedule.id)
+    for run in made:
+        assert ended(client, run.session_id)[-1].status == "TERMINATED"
+
+
+def _dependants(lives: Lives) -> Story:
+    """The step that releases or cancels what waited dies; each runs once all the same, or never."""
+    client = lives.server.client
+    go = lives.diary.with_name(f"go-{uuid.uuid4().hex}")
+    first = submit(client, f"while ! test -e {go}; do sleep 0.1; done")
+    later = submit(client, "true", depends_on=[first])
+    never = submit(client, "true", depends_on=[{"session": first, "when": "failed"}])
+    reached(client, first, "RUNNING")
+    yield
+    go.touch()
+    yield
+    assert ended(lives.server.client, later)[-1].status == "TERMINATED"
+    assert ended(lives.server.client, never)[-1].cause == "dependency_failed"
+
+
+def _watched(lives: Lives) -> Story:
+    """The executor asks for suspicions: attempts on its node are counted again after the death."""
+    lives.server.client.executor_change("local", avoid_suspects="retries")
+    yield from _flaky(lives)
+    lives.server.client.executor_change("local", avoid_suspects="off")
+
+
+def _breaker(lives: Lives) -> Story:
+    """A client without an answer opens a breaker again: there is one, and it closes."""
+    signature = uuid.uuid4().hex[:12]
+    yield
+    with suppress(RepriseError):
+        lives.server.client.breaker_open(signature, project="default/default")
+    yield
+    with suppress(RepriseError):  # refused if the first call came through after all
+        lives.server.client.breaker_open(signature, project="default/default")
+    (breaker,) = lives.server.client.breakers(signature=signature)
+    assert breaker.state == "open"
+    assert lives.server.client.breaker_close(breaker.id).state == "closed"
+
+
+def _makes_room(lives: Lives) -> Story:
+    """The executor makes room: its next look at what waits is the one that dies."""
+    lives.server.client.executor_change("local", preemption="on")
+    yield from _flaky(lives)
+    lives.server.client.executor_change("local", preemption="off")
+
+
 def _preempt(lives: Lives) -> Story:
-    """Whoever got no answer asks again; the attempt after the one that was preempted succeeds."""
+    """A client without an answer asks again; the attempt after the preempted one succeeds."""
     script = f"{lives.flaky().rstrip()} || exec sleep 300"
     session = submit(lives.server.client, script, policy=POLICY)
     reached(lives.server.client, session, "RUNNING")
@@ -229,6 +286,26 @@ def _expired_beside(lives: Lives, name: str) -> None:
     assert "session.lease_expired" in [event.type for event in client.events(session)]
 
 
+def _waited_beside(lives: Lives, name: str) -> None:
+    """A session that fits nowhere has waited for too long; its retry may wait anew."""
+    client = lives.server.client
+    nowhere = {"nodeSelector": {"to": "nowhere"}}
+    policy = {**POLICY, "max_retries": 1}
+    session = submit(client, "true", policy=policy, pod_spec=nowhere, queue_timeout=600)
+    with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
+        with psycopg.connect(lives.server.database_url) as connection:
+            connection.execute(
+                "UPDATE sessions_app_session SET wait_deadline = wait_deadline - interval '1 hour'"
+            )
+        expire = "from scheduler.services.waits import waits_expire; waits_expire()"
+        lives.run_beside(expire, failpoint=name)
+        lives.run_beside(expire)
+    until(lambda: client.session(session).retry_state.state == "retried", "it is retried")
+    first, second = client.attempts(session)
+    assert (first.status, first.cause, second.status) == ("ERROR", "scheduler_timeout", "PENDING")
+    client.cancel(session)
+
+
 def _verified_beside(lives: Lives, name: str) -> None:
     """A pod that cannot start; its agent, stopped in its tracks, does not even know of it."""
     client = lives.server.client
@@ -265,8 +342,8 @@ def _verified_beside(lives: Lives, name: str) -> None:
 
 
 def _drained_beside(lives: Lives, name: str) -> None:
-    """Whoever drains is killed, before anything is kept or before a run is asked to stop; then the
-    server's own sweep goes on."""
+    """The process that drains is killed, before anything is kept or before a run is asked to stop;
+    then the server's own sweep goes on."""
     client = lives.server.client
     script = f"{lives.flaky().rstrip()} || exec sleep 300"
     session = submit(client, script, policy=POLICY)
@@ -283,6 +360,45 @@ def _drained_beside(lives: Lives, name: str) -> None:
     client.executor_uncordon("local")
     first, second = ended(client, session)
     assert (first.cause, second.status, lives.ran(second)) == ("preempted", "TERMINATED", 1)
+
+
+def _made_room_beside(lives: Lives, name: str) -> None:
+    """The sweep that makes room is killed with its plan, or right after it; the plan is carried
+    out once, the taker runs in the room, and its victim comes back without any policy."""
+    client = lives.server.client
+    ended(client, submit(client, "true"))  # the agent has called in
+    with suppress(ApiError):  # the test of the other edge has made it
+        client.priority_class_create("urgent", 10, may_preempt=True)
+    (node,) = client.executor("local").nodes
+    whole = {"cpu": node.allocatable["cpu"]}
+    script = f"{lives.flaky().rstrip()} || exec sleep 300"
+    victim = submit(client, script, resources=whole)
+    reached(client, victim, "RUNNING")
+    taker = submit(client, lives.flaky() + "true", priority_class="urgent", resources=whole)
+    # The server's own sweep finds preemption switched off.
+    make_room = """
+        from django.conf import settings
+        from scheduler.services.preemptions import room_make
+        settings.REPRISE_PREEMPTION = "on"
+        settings.REPRISE.update(preempt_after=0.0, preempt_rate=100.0)
+        room_make()
+    """
+    lives.run_beside(make_room, failpoint=name)
+    made = [each.victim for each in client.preemptions(session=taker)]
+    assert made == ([victim] if name == "make_room.after_commit" else [])
+
+    def swept() -> bool:
+        lives.run_beside(make_room)
+        return any(client.preemptions(session=taker))
+
+    # A sweep drops its plan while something else happens to one of these sessions.
+    until(swept, "room is made")
+    (ran,) = ended(client, taker)
+    assert (ran.status, lives.ran(ran)) == ("TERMINATED", 1)
+    first, second = ended(client, victim)
+    assert (first.cause, second.status, lives.ran(second)) == ("preempted", "TERMINATED", 1)
+    assert client.session(second.id).retry_counters == {"scheduler/preemption": 1}
+    assert [each.victim for each in client.preemptions(session=taker)] == [victim]
 
 
 def _archived_beside(lives: Lives, name: str) -> None:
@@ -317,7 +433,8 @@ def _archived_beside(lives: Lives, name: str) -> None:
 
 
 def _sent_beside(lives: Lives, name: str) -> None:
-    """Whoever sends is killed; the next one sends each event, at most one of them again."""
+    """The process that sends is killed; the next one sends each event, at most one of them
+    again."""
     client = lives.server.client
     session = submit(client, lives.flaky(), policy=POLICY)
     ended(client, session)
@@ -351,20 +468,20 @@ def _sent_beside(lives: Lives, name: str) -> None:
         lives.run_beside(
             "from sessions_app.models import *; WebhookEndpoint.objects.all().delete()"
         )
-    told = [got.event["seq"] for got in receiver.got if got.event["session_id"] == session]
-    assert list(dict.fromkeys(told)) == list(range(1, len(set(told)) + 1))
-    assert len(set(told)) == len(list(client.events(session)))
+    sent = [got.event["seq"] for got in receiver.got if got.event["session_id"] == session]
+    assert list(dict.fromkeys(sent)) == list(range(1, len(set(sent)) + 1))
+    assert len(set(sent)) == len(list(client.events(session)))
 
 
 def _failed_over_beside(lives: Lives, name: str) -> None:
     """The first process that meets another server is killed while it makes the database safe."""
     client = lives.server.client
-    told = "SELECT count(*) FROM sessions_app_auditentry WHERE action = 'database.failover'"
+    recorded = "SELECT count(*) FROM sessions_app_auditentry WHERE action = 'database.failover'"
     with (
         psycopg.connect(lives.server.database_url, autocommit=True) as connection,
         _stopped(lives.server.program.process.pid),  # which would see to it by itself
     ):
-        (before,) = connection.execute(told).fetchone() or (0,)
+        (before,) = connection.execute(recorded).fetchone() or (0,)
         connection.execute("UPDATE reprise_knownserver SET timeline = timeline - 1")
         connect = "from django.db import connection; connection.ensure_connection()"
         lives.run_beside(connect, failpoint=name)
@@ -372,7 +489,7 @@ def _failed_over_beside(lives: Lives, name: str) -> None:
         assert known == (name == "failover.after_commit",)
         lives.run_beside(connect)
         assert connection.execute("SELECT reprise_server_known()").fetchone() == (True,)
-        assert connection.execute(told).fetchone() == (before + 1,)
+        assert connection.execute(recorded).fetchone() == (before + 1,)
     first, second = ended(client, submit(client, lives.flaky(), policy=POLICY))
     assert (first.status, second.status, lives.ran(second)) == ("ERROR", "TERMINATED", 1)
 
@@ -392,12 +509,19 @@ STORIES: dict[str, Callable[[Lives], Story]] = {
     "manual_retry": _manual_retry,
     "resume": _held,
     "return": _refused,
+    "schedule": _schedule,
+    "dependants": _dependants,
+    "nodes": _watched,
+    "breakers": _breaker,
+    "make_room": _makes_room,
 }
 BESIDE: dict[str, Callable[[Lives, str], None]] = {
     "settle": _settled_beside,
     "expire": _expired_beside,
+    "wait": _waited_beside,
     "verify": _verified_beside,
     "drain": _drained_beside,
+    "make_room": _made_room_beside,
     "archive": _archived_beside,
     "forget": _archived_beside,
     "failover": _failed_over_beside,

@@ -1,4 +1,5 @@
-"""What must survive: whole processes killed at the worst moment, with the next start on its own."""
+"""Tests of what must survive: whole processes are killed at the worst moment, and the next start
+goes on alone."""
 
 import os
 import signal

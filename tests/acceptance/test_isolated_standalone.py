@@ -1,4 +1,4 @@
-"""What sessions of a standalone server can reach: everything its user can, or nothing."""
+"""Tests of what sessions of a standalone server can reach: everything its user can, or nothing."""
 
 import os
 import re
@@ -46,17 +46,18 @@ def place() -> Iterator[Path]:
 
 def _socket_dir(server: Standalone) -> str:
     """As anybody sees it in the list of processes."""
-    said = (each.command.decode() for each in processes_of(server.data_dir))
-    return next(found[1] for each in said if (found := re.search(r'directories="(.*?)"', each)))
+    commands = (each.command.decode() for each in processes_of(server.data_dir))
+    return next(found[1] for each in commands if (found := re.search(r'directories="(.*?)"', each)))
 
 
 def attack(server: Standalone, other: str) -> str:
     """A script that says of each secret whether it could be had."""
     data, agent, own = server.data_dir, server.agent_pid(), server.program.process.pid
     socket = f"{_socket_dir(server)}/{SOCKET}"
+    work = f"{data}/executor/runs/{other}-*/work"
     lines = [f'cat {data}/{name} > /dev/null 2>&1 && echo "{name}"' for name in SECRETS]
     lines += [
-        f'cat {data}/executor/runs/{other}-*/work/file > /dev/null 2>&1 && echo "other run"',
+        f'cat {work}/file > /dev/null 2>&1 && echo "other run"',
         f'ls {data}/postgres/base > /dev/null 2>&1 && echo "the database"',
         f'cat /proc/{agent}/environ > /dev/null 2>&1 && echo "agent\'s environment"',
         f'cat /proc/{own}/environ > /dev/null 2>&1 && echo "server\'s environment"',
@@ -85,7 +86,7 @@ def test_isolated_sessions_reach_no_secret(prepared: Path, place: Path, user: in
     options = ("--port", "0", "--isolate-runs")
     with Standalone(data_dir, options=options, **python) as server:
         server.start()
-        assert "Sessions run here as" not in server.program.said[0]
+        assert "Sessions run here as" not in server.program.stdout
         other = submit(server.client, "echo precious > file; exec sleep 600")
         reached(server.client, other, "RUNNING")
         session = submit(server.client, attack(server, other))
@@ -98,8 +99,8 @@ def test_isolated_sessions_reach_no_secret(prepared: Path, place: Path, user: in
 
 
 def test_other_sessions_reach_all_but_the_database(standalone: Standalone) -> None:
-    """What the note at the start says; and the attempts above are such that they can succeed."""
-    assert "\nNote: Sessions run here as " in standalone.program.said[0]
+    """The note at the start is true, and the attempts above can succeed."""
+    assert "\nNote: Sessions run here as " in standalone.program.stdout
     other = submit(standalone.client, "echo precious > file; exec sleep 600")
     reached(standalone.client, other, "RUNNING")
     session = submit(standalone.client, attack(standalone, other))
@@ -123,11 +124,11 @@ def test_a_data_directory_that_runs_may_read_is_refused(place: Path) -> None:
     server = Standalone(place / "data", options=("--port", "0", "--isolate-runs"))
     program = server.spawn(REPRISE_LOCAL_PATHS=str(place), REPRISE_LOG_FORMAT="json")
     assert program.reap() == 1
-    said = program.said[1]
+    output = program.stderr
     begins = "CommandError: the executor local cannot start: isolate_runs: runs may read "
-    assert said.startswith(begins)
-    assert said.count("\n") == 1
-    assert "choose another directory" in said
+    assert output.startswith(begins)
+    assert output.count("\n") == 1
+    assert "choose another directory" in output
     assert not (place / "data" / "postgres").exists()
 
 
@@ -137,10 +138,10 @@ def test_root_opens_its_data_directory_for_walking_only(place: Path) -> None:
     server = Standalone(place / "data", options=("--port", "0", "--isolate-runs", "maybe"))
     program = server.spawn()
     assert program.reap() != 0
-    assert "'maybe' is not one of on, partly, off" in program.said[1]
+    assert "'maybe' is not one of on, partly, off" in program.stderr
     shutil.rmtree(place / "data", ignore_errors=True)
     place.chmod(0o700)
     program = Standalone(place / "data", options=("--port", "0", "--isolate-runs")).spawn()
     assert program.reap() == 1
-    assert f"cannot walk through {place}" in program.said[1]
+    assert f"cannot enter {place}" in program.stderr
     assert stat.S_IMODE((place / "data").stat().st_mode) == 0o701

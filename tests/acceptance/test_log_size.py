@@ -1,4 +1,4 @@
-"""How much log an attempt costs, over all processes of a server at INFO."""
+"""Tests of how much log an attempt costs, over all processes of a server at INFO."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ MOST_BYTES = 500
 
 def _written(server: Standalone) -> list[str]:
     """All lines but those about what this test itself looks at."""
-    lines = server.program.said[1].splitlines()
+    lines = server.program.stderr.splitlines()
     lines += (server.data_dir / "executor.log").read_text().splitlines()
     return [each for each in lines if '"method": "GET"' not in each]
 

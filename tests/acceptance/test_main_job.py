@@ -1,22 +1,34 @@
 """The main job with real processes: sessions run, fail, come back, and say why."""
 
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from reprise_client import Attempt, Client, Session
+from reprise_client import ApiError, Attempt, Client, Failure, Session
 
-from tests.acceptance.running import Standalone, ended, processes_of, reached, retry_waits, submit
+from tests.acceptance.running import (
+    ROOT,
+    Standalone,
+    ended,
+    processes_of,
+    reached,
+    retry_waits,
+    submit,
+)
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
+KINDS = ("python", "text")
 FLAKY = """
 echo "attempt $REPRISE_ATTEMPT"
 env | grep ^REPRISE_ | sort
@@ -65,12 +77,12 @@ def test_fails_then_succeeds_after_its_delays(client: Client) -> None:
 def test_each_attempt_knows_who_it_is_and_keeps_its_log(client: Client) -> None:
     first = submit(client, FLAKY, policy={"max_retries": 3}, job_set="nightly")
     attempts = ended(client, first)
-    told = []
+    environs = []
     for number, attempt in enumerate(attempts):
         heading, *lines = _log(client, attempt.id).splitlines()
         assert heading == f"attempt {number}"
-        told.append(dict(line.split("=", 1) for line in lines))
-    for number, environ in enumerate(told):
+        environs.append(dict(line.split("=", 1) for line in lines))
+    for number, environ in enumerate(environs):
         assert environ.pop("REPRISE_TERMINATION_LOG")
         assert environ == {
             "REPRISE_SESSION_ID": attempts[number].id,
@@ -79,6 +91,8 @@ def test_each_attempt_knows_who_it_is_and_keeps_its_log(client: Client) -> None:
             "REPRISE_ATTEMPT": str(number),
             "REPRISE_PREVIOUS_CAUSE": "kernel_nonzero_exit" if number else "",
             "REPRISE_PREVIOUS_EXIT_CODE": "75" if number else "",
+            "REPRISE_CHECKPOINT": "",
+            "REPRISE_STEP": "",
             "REPRISE_PROJECT": "default/default",
             "REPRISE_QUEUE": "default",
             "REPRISE_JOB_SET": "nightly",
@@ -148,12 +162,9 @@ def test_cancel_ends_a_retry_that_waits(client: Client) -> None:
 
 
 def test_cancel_at_about_the_time_of_dispatch(client: Client) -> None:
-    """Whoever comes first, the chain ends: cancelled waiting, or as a cancelled child."""
-    policy = {"max_retries": 50, "retry_delay": 5}
-    script = 'test "$REPRISE_ATTEMPT" -eq 0 && exit 1; sleep 300'
-    sessions = [submit(client, script, policy=policy) for _ in range(12)]
-    with ThreadPoolExecutor(len(sessions)) as pool:
-        list(pool.map(lambda n: _cancel_near_due(client, sessions[n], n - 4), range(12)))
+    """The chain ends in either order: it is cancelled while it waits, or as a cancelled child."""
+    with ThreadPoolExecutor(12) as pool:
+        sessions = list(pool.map(lambda step: _cancelled_near_due(client, step), range(-4, 8)))
     chains = [ended(client, session) for session in sessions]
     for chain in chains:
         assert len(chain) <= 2
@@ -161,12 +172,20 @@ def test_cancel_at_about_the_time_of_dispatch(client: Client) -> None:
     assert {len(chain) for chain in chains} == {1, 2}, "cancels did not meet both sides"
 
 
-def _cancel_near_due(client: Client, session: str, step: int) -> None:
+def _cancelled_near_due(client: Client, step: int) -> str:
+    """A session, cancelled by so many tenths of a second from when its retry is due: the first one
+    at once, and the last one when its child is there, however slow this machine is."""
+    script = 'test "$REPRISE_ATTEMPT" -eq 0 && exit 1; sleep 300'
+    session = submit(client, script, policy={"max_retries": 50, "retry_delay": 5})
     due = retry_waits(client, session).retry_state.due_at
     assert due is not None
-    moment = due + timedelta(milliseconds=100 * step)
-    threading.Event().wait(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
+    if step == 7:
+        until(lambda: client.session(session).successor_id, "its child is there")
+    elif step > -4:
+        moment = due + timedelta(milliseconds=100 * step)
+        threading.Event().wait(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
     client.cancel(session)
+    return session
 
 
 def test_a_run_past_its_batch_timeout_is_ended(client: Client) -> None:
@@ -188,7 +207,7 @@ def test_a_run_over_its_memory_is_killed(client: Client) -> None:
     assert "memory" in (client.session(session).status_message or "")
 
 
-def test_what_a_session_says_of_its_end_is_kept(client: Client) -> None:
+def test_the_last_message_of_a_session_is_kept(client: Client) -> None:
     script = 'printf "the network went away" > "$REPRISE_TERMINATION_LOG"; exit 1'
     session = submit(client, script)
     ended(client, session)
@@ -283,11 +302,38 @@ def _pause_before_retry(client: Client, policy: dict[str, Any]) -> float:
 
 @pytest.fixture(autouse=True)
 def _leave_nothing_running(client: Client) -> Iterator[None]:
-    """What a failed test leaves must not take the slots of the next ones."""
+    """Cancel what a failed test leaves, so that it does not take the slots of the next ones."""
     yield
     for session in _live(client):
-        client.cancel(session.id)
+        try:
+            client.cancel(session.id)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:  # it has ended by itself
+                raise
 
 
 def _live(client: Client) -> list[Session]:
     return [each for each in client.sessions(tip=True) if not each.chain_over]
+
+
+def test_a_python_program_that_fails_is_counted_under_its_title(client: Client) -> None:
+    """The program and the title are those of docs/failures.md."""
+    text = (ROOT / "docs/failures.md").read_text()
+    program, title = (re.findall(rf"```{kind}\n(.*?)\n```", text, re.DOTALL)[0] for kind in KINDS)
+    policy = {"max_retries": 1, "retry_delay": 0.1, "jitter": "none"}
+    command = [sys.executable, "-c", program]
+    session = client.session_create(image="any", command=command, retry_policy=policy)
+    attempts = ended(client, session.id)
+    keys = {client.session(each.id).failure_signature for each in attempts}
+    assert len(attempts) == 2
+    (key,) = keys
+    assert key is not None
+    failure = until(lambda: _counted(client, key, 2), "it is counted")
+    assert (failure.title, failure.chains, failure.recovered_chains) == (title, 1, 0)
+    assert failure.example == attempts[-1].id
+    assert key in {each.key for each in client.failures()}
+
+
+def _counted(client: Client, key: str, sessions: int) -> Failure | None:
+    found = [each for each in client.failures() if each.key == key and each.sessions >= sessions]
+    return found[0] if found else None

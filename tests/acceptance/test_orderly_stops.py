@@ -37,13 +37,13 @@ def test_a_task_and_a_call_that_hang_do_not_hold_it(prepared: Path, tmp_path: Pa
         with locked(server, table) as connection:
             until(lambda: len(connection.execute(WAITING, (table,)).fetchall()) > 1, "two wait")
             server.stop()  # with 0
-            assert server.program.said[0].endswith("Reprise has stopped.\n")
+            assert server.program.stdout.endswith("Reprise has stopped.\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_front_ends_with_0(standalone: Standalone, number: signal.Signals) -> None:
     environ = {"DATABASE_URL": standalone.database_url, "REPRISE_LOG_LEVEL": "INFO"}
     front = Program((sys.executable, "manage.py", "front", "--port", "0"), **environ)
-    until(lambda: "Uvicorn running" in front.said[1] or not front.alive, "it serves")
+    until(lambda: "Uvicorn running" in front.stderr or not front.alive, "it serves")
     front.signal(number)
-    assert front.reap() == 0, front.said[1]
+    assert front.reap() == 0, front.stderr

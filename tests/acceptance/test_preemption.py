@@ -61,7 +61,7 @@ def test_a_preempted_session_comes_back(server: Standalone) -> None:
     assert client.session(session).status_message == asked.status_message
 
 
-def test_what_it_says_when_it_is_told_to_stop_is_no_failure(server: Standalone) -> None:
+def test_its_output_during_a_stop_is_no_failure(server: Standalone) -> None:
     client = server.client
     session = submit(client, LEAVES_BY_ITSELF, policy={"max_preemption_retries": 1})
     until(lambda: b"ready" in client.logs(session), "it listens")
@@ -105,7 +105,7 @@ def _attempts(client: Client, **filters: Any) -> Iterator[Session]:
 
 
 def _started(directory: Path, name: str) -> Counter[str]:
-    """How often the executor started a run of each chain, as it wrote down itself."""
+    """Return how often the executor started a run of each chain, as its own log says."""
     parsed = [json.loads(line) for line in (directory / f"{name}.runs").read_text().splitlines()]
     return Counter(each[3] for each in parsed if each[0] == "started")
 
@@ -120,7 +120,7 @@ def _manage(server: Standalone, *arguments: str) -> None:
         "DJANGO_SETTINGS_MODULE": "reprise.settings",
     }
     program = Program([sys.executable, "manage.py", *arguments], **environ)
-    assert program.reap() == 0, program.said[1]
+    assert program.reap() == 0, program.stderr
 
 
 @contextmanager

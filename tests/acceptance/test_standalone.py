@@ -36,10 +36,11 @@ def open_dir() -> Iterator[Path]:
 
 
 def _gone(data_dir: Path) -> None:
-    """Nothing of it is left running, at this very moment."""
+    """Check that no process of it is running at this moment."""
     assert processes_of(data_dir) == []
 
 
+@pytest.mark.timed
 def test_starts_stops_and_starts_again_in_time(tmp_path: Path) -> None:
     long_name = ("and blanks " * 15).strip()
     # The best of some: what else the machine does is not the server's fault.
@@ -84,7 +85,7 @@ def test_credentials_are_private_and_an_admins(standalone: Standalone) -> None:
 
 @pytest.fixture
 def ordinary_python() -> list[str]:
-    """How an ordinary user runs Python with this environment's packages."""
+    """Return a command with which an ordinary user runs Python with this environment's packages."""
     if not IS_ROOT:
         return [sys.executable]
     # The environment's own interpreter may lie in a home that others cannot enter.
@@ -134,9 +135,9 @@ def test_a_second_one_on_the_same_directory_is_refused(standalone: Standalone) -
 def _one_line(program: Program) -> str:
     """The only line that a refused start writes to standard error."""
     code = program.reap()
-    lines = program.said[1].splitlines()
+    lines = program.stderr.splitlines()
     assert code not in {0, -signal.SIGABRT}
-    assert len(lines) == 1, program.said[1]
+    assert len(lines) == 1, program.stderr
     return lines[0]
 
 
@@ -153,8 +154,8 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
 def test_an_impossible_port_is_refused(tmp_path: Path, port: str) -> None:
     program = Standalone(tmp_path / "data", options=(f"--port={port}",)).spawn()
     assert program.reap() != 0
-    assert "Traceback" not in program.said[1]
-    assert port in program.said[1]
+    assert "Traceback" not in program.stderr
+    assert port in program.stderr
     _gone(tmp_path / "data")
 
 
@@ -206,16 +207,17 @@ def _migrating(data_dir: Path) -> bool:
     return (data_dir / "postgres" / "postmaster.pid").exists()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_can_be_ended_at_any_moment_of_its_start(tmp_path: Path, number: signal.Signals) -> None:
-    patience = 1.0 if number is signal.SIGTERM else STOP_SECONDS
+    patience = 3.0 if number is signal.SIGTERM else STOP_SECONDS
     with Standalone(tmp_path / "data") as server:
         for moment in (_locked, _making_the_cluster, _migrating):
             program = server.spawn()
             until(lambda moment=moment: moment(server.data_dir))  # type: ignore[misc]
             program.signal(number, group=number is signal.SIGKILL)
             program.reap()
-            assert "Traceback" not in program.said[1]
+            assert "Traceback" not in program.stderr
             until(lambda: not processes_of(server.data_dir), "nothing is left", patience)
         server.start()
         session = submit(server.client, "true")
@@ -229,7 +231,7 @@ def test_a_killed_agent_is_started_again(prepared: Path, tmp_path: Path) -> None
             before = until(server.agent_pid, "an agent runs")
             os.kill(before, signal.SIGKILL)
             until(lambda old=before: server.agent_pid() not in {None, old}, "a new one")  # type: ignore[misc]
-            assert "the executor local ended with code -9" in server.program.said[1]
+            assert "the executor local ended with code -9" in server.program.stderr
             session = submit(server.client, "true")
             assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
 
@@ -249,13 +251,15 @@ def test_an_agent_that_outlived_its_server_is_ended(prepared: Path, tmp_path: Pa
     data_dir = copy_database(prepared, tmp_path / "data")
     (data_dir / "executor").mkdir(mode=0o700)
     hanging = Program((sys.executable, "-c", HANGING, str(data_dir / "executor" / "lock")))
-    until(lambda: "holds it" in hanging.said[0], "it holds the lock")
+    until(lambda: "holds it" in hanging.stdout, "it holds the lock")
     with Standalone(data_dir) as server:
         server.start()
         session = submit(server.client, "true")
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
         assert hanging.reap() == -signal.SIGKILL
-        said = f"an agent of an earlier life is ended: process [{hanging.process.pid}]"
-        assert said in server.program.said[1]
+        message = (
+            f"ending an agent that an earlier start left behind: process [{hanging.process.pid}]"
+        )
+        assert message in server.program.stderr
         server.stop()
         _gone(data_dir)

@@ -1,4 +1,4 @@
-"""What a standalone server does about damaged files, wrong settings and odd surroundings."""
+"""Tests of a standalone server with damaged files, wrong settings and odd surroundings."""
 
 import shutil
 import signal
@@ -25,7 +25,7 @@ PROMPT_SECONDS = 30.0
 def refusal(program: Program) -> str:
     """The one line in which a start is refused."""
     assert program.reap(PROMPT_SECONDS) == 1
-    line = program.said[1]
+    line = program.stderr
     assert line.startswith("CommandError: ")
     assert line.count("\n") == 1, line
     return line
@@ -59,7 +59,7 @@ def test_files_that_hold_nothing_usable_are_made_again(copied_dir: Path, damage:
         server.start()
         session = submit(server.client, "true")
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
-        assert server.program.said[1] == ""
+        assert server.program.stderr == ""
         server.stop()
 
 
@@ -95,9 +95,9 @@ def test_a_broker_out_of_reach_is_one_line(copied_dir: Path) -> None:
 def test_another_database_is_one_line(tmp_path: Path, url: str) -> None:
     program = Standalone(tmp_path / "data").spawn(DATABASE_URL=url)
     assert program.reap(PROMPT_SECONDS) == 1
-    assert program.said[1].startswith("DATABASE_URL: Reprise works with PostgreSQL")
-    assert program.said[1].count("\n") == 1
-    assert "secret" not in program.said[1]
+    assert program.stderr.startswith("DATABASE_URL: Reprise needs a PostgreSQL")
+    assert program.stderr.count("\n") == 1
+    assert "secret" not in program.stderr
 
 
 def test_variables_for_another_postgresql_do_no_harm(copied_dir: Path) -> None:
@@ -119,12 +119,12 @@ def test_listening_on_all_addresses(copied_dir: Path, host: str) -> None:
         assert loopback in server.credentials["url"]
         session = submit(server.client, "true")
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
-        assert server.program.said[1] == ""
+        assert server.program.stderr == ""
         server.stop()
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--host", "no-such-host.invalid"), "choose another one with --host"),
         (("--max-sessions", "0"), "--max-sessions: '0' is not a whole number above 0"),
@@ -132,10 +132,10 @@ def test_listening_on_all_addresses(copied_dir: Path, host: str) -> None:
         (("--data-dir", ""), "--data-dir: the name of the directory is empty"),
     ],
 )
-def test_a_wrong_option_is_named(tmp_path: Path, options: tuple[str, str], said: str) -> None:
+def test_a_wrong_option_is_named(tmp_path: Path, options: tuple[str, str], message: str) -> None:
     program = Standalone(tmp_path / "data", options=("--port", "0", *options)).spawn()
     assert program.reap(PROMPT_SECONDS) in {1, 2}
-    assert program.said[1].splitlines()[-1].endswith(said)
+    assert program.stderr.splitlines()[-1].endswith(message)
 
 
 def test_an_interrupt_before_anything_is_loaded_is_quiet(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_an_interrupt_before_anything_is_loaded_is_quiet(tmp_path: Path) -> None
     until(lambda: "psycopg" in maps.read_text(), "it loads its libraries")
     program.signal(signal.SIGINT, group=True)
     program.reap(PROMPT_SECONDS)
-    assert program.said[1] == ""
+    assert program.stderr == ""
 
 
 def test_a_module_of_the_same_name_in_the_users_directory_is_not_run(

@@ -34,12 +34,12 @@ def test_a_session_is_told_of_from_its_beginning_to_its_end(standalone: Standalo
             ended(standalone.client, session)
             expected = [event.id for event in standalone.client.events(session)]
 
-            def told() -> list[int]:
+            def received() -> list[int]:
                 came = [got.event for got in receiver.got]
                 return [event["id"] for event in came if event.get("session_id") == session]
 
-            until(lambda: len(told()) >= len(expected), "all of it has come")
-            assert told() == expected
+            until(lambda: len(received()) >= len(expected), "all of it has come")
+            assert received() == expected
             assert all(got.verified(secret) for got in receiver.got)
         finally:
             reprise("delete", hook.id, "--yes")

@@ -63,7 +63,7 @@ def test_a_hint_brings_the_child(cluster: Cluster, delay: float) -> None:
     ["dispatch.before_commit", "dispatch.after_commit", "notify.before_send", "notify.after_send"],
 )
 def test_a_worker_killed_at(cluster: Cluster, tmp_path: Path, failpoint: str) -> None:
-    """What it had not finished is delivered to the next worker, and one child comes of it."""
+    """The next worker gets the unfinished messages, and one child comes of them."""
     worker = cluster.start_worker("--pool=solo", REPRISE_FAILPOINT=failpoint)
     session = submit(cluster.client, FLAKY, policy={"max_retries": 1})
     assert worker.reap() == -signal.SIGKILL

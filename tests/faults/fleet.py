@@ -89,10 +89,10 @@ class Member:
 
     def change(self, **columns: Any) -> None:
         """Of its executor."""
-        said = ", ".join(f"{column} = %s" for column in columns)
+        assignments = ", ".join(f"{column} = %s" for column in columns)
         with self.fleet.connect() as connection:
             connection.execute(
-                f"UPDATE scheduler_executor SET {said} WHERE name = %s",  # our own
+                f"UPDATE scheduler_executor SET {assignments} WHERE name = %s",  # our own
                 [*columns.values(), self.name],
             )
 
@@ -122,7 +122,7 @@ class Member:
         what = f"{self.name}: {statuses}"
         self.wait(lambda: self.statuses() == list(statuses), what)
 
-    def told(self, kind: str, attempt: int = 0) -> None:
+    def wait_for_event(self, kind: str, attempt: int = 0) -> None:
         """Wait for an event of this type."""
         session = self.attempts()[attempt].id
         self.wait(
@@ -137,7 +137,7 @@ class Member:
         events = self.client.events(self.attempts()[attempt].id)
         return any(each.data.get("unfenced") for each in events)
 
-    def said(self) -> list[Report]:
+    def reports(self) -> list[Report]:
         """All that its agent has reported, or is about to."""
         lines = (self.state / "reports" / "journal").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
@@ -150,11 +150,11 @@ class Member:
         left, outcomes = list(reports), set()
         with closing(Transport(self.fleet.people.url, token)) as transport:
             while left:
-                told = Wire(transport, self.name).report(incarnation, left)
-                outcomes |= {each["outcome"] for each in told}
+                answer = Wire(transport, self.name).report(incarnation, left)
+                outcomes |= {each["outcome"] for each in answer}
                 left = [
                     report
-                    for report, each in zip(left, told, strict=True)
+                    for report, each in zip(left, answer, strict=True)
                     if each["outcome"] == "busy"
                 ]
         return outcomes - {"busy"}

@@ -1,4 +1,4 @@
-"""How each kind of fault is done to the plant, and undone."""
+"""Ways to do each kind of fault to the plant, and to undo it."""
 
 import time
 from collections.abc import Callable
@@ -78,7 +78,10 @@ class Injector:
         self.poisons: list[str] = []
         self._switching: Thread | None = None
         self._enough = Event()
-        self._begins: dict[str, Callable[[Fault, Random], Any]] = {
+        self._begins, self._ends = self._ways_to_begin(plant), self._ways_to_end(plant)
+
+    def _ways_to_begin(self, plant: Plant) -> dict[str, Callable[[Fault, Random], Any]]:
+        return {
             "worker killed": lambda f, r: plant.workers[f.target].kill(whole=r.random() < 0.5),
             "web killed": lambda f, _: plant.webs[f.target].kill(),
             "beat killed": lambda _f, _r: plant.beat.kill(),
@@ -100,7 +103,9 @@ class Injector:
             "retries paused": lambda _f, _r: self._switch(mode="paused"),
             "retries limited": lambda _f, _r: self._switch(**LIMITS),
         }
-        self._ends: dict[str, Callable[[Fault], Any]] = {
+
+    def _ways_to_end(self, plant: Plant) -> dict[str, Callable[[Fault], Any]]:
+        return {
             "worker killed": lambda f: plant.workers[f.target].start(),
             "web killed": lambda f: plant.webs[f.target].start(),
             "beat killed": lambda _: plant.beat.start(),
@@ -232,5 +237,5 @@ def _change(client: Client, **changes: Any) -> None:
 
 
 def _retry_many(client: Client) -> None:
-    """So many at once that most have to wait, whatever else goes on."""
+    """Retry so many at once that most have to wait, whatever else goes on."""
     client.sessions_retry_bulk({"job_set": JOB_SET, "status": "ERROR"}, limit=MANY)

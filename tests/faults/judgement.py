@@ -1,4 +1,5 @@
-"""What the executors did against what the server believes, and what people were promised."""
+"""Compares what the executors did with what the server believes, and with what people were
+promised."""
 
 import json
 from collections import Counter, defaultdict
@@ -74,8 +75,8 @@ def attempts_of(connection: "psycopg.Connection[Any]") -> list[Attempt]:
 
 
 def truth_of(logs: Mapping[str, Path], deaths: Mapping[str, Sequence[float]]) -> Truth:
-    """What the executors wrote down; a run without an end ended when its agent died next, or when
-    it was last alive, if it is one that says so itself."""
+    """Read what the executors wrote down. A run without an end ended when its agent died next, or
+    when it was last alive, if it is one that says so itself."""
     truth = Truth()
     for name, path in logs.items():
         open_runs: dict[tuple[str, int], Run] = {}
@@ -128,7 +129,7 @@ _SLOTS = """
 
 
 def slots_of(connection: "psycopg.Connection[Any]") -> list[tuple[str, int, int]]:
-    """How many retries waited for their slots in a minute, by minute and queue."""
+    """Return the number of retries that waited for their slots, by minute and queue."""
     return [(minute, queue, count) for minute, queue, count in connection.execute(_SLOTS)]
 
 
@@ -180,14 +181,15 @@ def ends_are_true(attempts: Sequence[Attempt], truth: Truth) -> Iterator[str]:
 
 
 def overtaken(attempts: Sequence[Attempt], truth: Truth) -> int:
-    """How many runs succeeded for nothing: when their ends came, others had been started."""
+    """Return the number of runs that succeeded for nothing: when their ends came, others had been
+    started."""
     runs = {(run.session, run.token): run for run in truth.runs}
     found = (runs.get((each.id, each.token or 0)) for each in attempts if each.status == "ERROR")
     return sum(run is not None and run.status == "TERMINATED" for run in found)
 
 
 def output_is_whole(attempts: Sequence[Attempt], size: int) -> Iterator[str]:
-    """What a run wrote before a success is there, once."""
+    """Yield a line for each run whose output before a success is not there once."""
     for each in attempts:
         if each.log_size not in {0, size}:
             yield f"{each.id} has {each.log_size} bytes of output, not {size}"
@@ -199,11 +201,11 @@ def streams_tell_all(connection: "psycopg.Connection[Any]", seen: Sequence[int])
     """The reader that followed the events got each of them once."""
     query = "SELECT id FROM sessions_app_sessionevent WHERE job_set = %s"
     there = {row[0] for row in connection.execute(query, [JOB_SET]).fetchall()}
-    told = Counter(seen)
-    for event, count in told.items():
+    sent = Counter(seen)
+    for event, count in sent.items():
         if count > 1 or event not in there:
             yield f"event {event} was told {count} times"
-    if missing := sorted(there - told.keys()):
+    if missing := sorted(there - sent.keys()):
         yield f"{len(missing)} events were never told: {missing[:5]}"
 
 
@@ -234,5 +236,5 @@ _UNFINISHED = """
 
 
 def unfinished(connection: "psycopg.Connection[Any]") -> list[str]:
-    """What has not ended: a line for each chain."""
+    """Return the chains that have not ended: a line for each."""
     return [row[0] for row in connection.execute(_UNFINISHED).fetchall()]

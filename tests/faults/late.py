@@ -228,7 +228,7 @@ class Late(threading.Thread):
         self._cancel(session, "its retry waited")
 
     def _retry_of_a_cancelled_chain(self) -> None:
-        """Who retries it wants its result."""
+        """Retry a cancelled chain: somebody wants its result."""
         session = self._submit()
         self._keep_on(lambda: self._people.cancel(session))
         self._reached(session, lambda found: found.finished_at is not None)
@@ -255,7 +255,7 @@ class Late(threading.Thread):
         self._keep_on(over, to_the_end=True)
 
     def judge(self, connection: "psycopg.Connection[Any]") -> Iterator[str]:
-        """What it was answered, and what became of the chains that were over."""
+        """Yield what is wrong with the answers, and with the chains that were over."""
         yield from self.violations
         query = "SELECT root_id::text, count(*) FROM sessions_app_session GROUP BY root_id"
         attempts = dict(connection.execute(query).fetchall())
@@ -279,7 +279,7 @@ def _waits(session: Session) -> bool:
 
 
 def _report(key: LeaseKey, seq: int, status: str, code: int | None) -> Report:
-    said = Termination(
+    termination = Termination(
         exit_code=code,
         conditions=[],
         reason="",
@@ -298,5 +298,5 @@ def _report(key: LeaseKey, seq: int, status: str, code: int | None) -> Report:
         node="",
         message="",
         exit_code=code,
-        termination=None if code is None else said,
+        termination=None if code is None else termination,
     )

@@ -51,6 +51,8 @@ def body(random: Random, number: int) -> dict[str, Any]:
         fields["resources"] = {"cpu": random.choice(["500m", "2", "6"]), "memory": "1Gi"}
     if random.random() < 0.2:
         fields["batch_timeout"] = random.uniform(1, 6)
+    if random.random() < 0.1:
+        fields["queue_timeout"] = random.uniform(1, 15)
     if random.random() < 0.03:
         fields["cluster_size"] = random.choice([2, 5])
     return fields
@@ -159,11 +161,11 @@ class Load(threading.Thread):
         cancelled, retried = map(self._random.choice, (CANCELLED_IN_BULK, RETRIED_IN_BULK))
         try:
             done = client.sessions_cancel_bulk({"job_set": JOB_SET, **cancelled}, limit=BULK)
-            self._told(done)
-            self._told(client.sessions_retry_bulk({"job_set": JOB_SET, **retried}, limit=BULK))
+            self._count(done)
+            self._count(client.sessions_retry_bulk({"job_set": JOB_SET, **retried}, limit=BULK))
         except RepriseError:
             self.outcomes[IN_VAIN] += 1
 
-    def _told(self, page: BulkChanges) -> None:
+    def _count(self, page: BulkChanges) -> None:
         self.outcomes.update(f"{each.outcome} in bulk" for each in page.results)
         self.promised += [each.next_session_id for each in page.results if each.next_session_id]

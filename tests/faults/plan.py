@@ -1,4 +1,4 @@
-"""What goes wrong when, drawn from a seed: pure, so that a seed always means the same faults."""
+"""A plan of faults, drawn from a seed: pure, so that a seed always means the same faults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -54,7 +54,7 @@ class Fault:
 
     @property
     def part(self) -> str:
-        """What it happens to; one part has one fault at a time."""
+        """Return the part that the fault happens to; a part has one fault at a time."""
         return _part(self.kind, self.target)
 
 

@@ -280,7 +280,7 @@ class Plant:
 
     @property
     def run_logs(self) -> dict[str, Path]:
-        """What each agent did, by its part's name; of those that ever were started."""
+        """Read the log of each agent, by its part's name; of all that ever were started."""
         paths = {part.name: self._run_log(part.name) for part in [*self.executors, *self.twins]}
         return {name: path for name, path in paths.items() if path.exists()}
 
@@ -328,9 +328,9 @@ class Plant:
             try:
                 broker_is_up.result()
             finally:
-                _, said = setting_up.communicate()
+                _, output = setting_up.communicate()
         if setting_up.returncode:
-            raise RuntimeError(f"cannot be set up: {said}")
+            raise RuntimeError(f"cannot be set up: {output}")
         with self.connect() as connection:
             connection.execute(HURRY)
             connection.execute(PATIENT)

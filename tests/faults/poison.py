@@ -50,7 +50,7 @@ def send(url: str) -> str:
 
 
 def can_be_parked(url: str) -> bool:
-    """Whether the broker has the queue for it."""
+    """Return whether the broker has the queue for it."""
     try:
         with Connection(url, connect_timeout=3) as connection, connection.channel() as channel:
             PARKED(channel).queue_declare(passive=True)

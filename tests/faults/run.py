@@ -35,7 +35,7 @@ DEFAULT_RATE = 12.0
 
 @dataclass
 class Result:
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     submitted: int = 0
@@ -126,7 +126,7 @@ class Storm:
 
     @property
     def over(self) -> bool:
-        """Nothing of it is left."""
+        """Return whether nothing of it is left."""
         return not self._going and not self._closing
 
 
@@ -244,8 +244,8 @@ def _judge(
         yield from judgement.one_run_of_a_chain(attempts, truth)
         yield from judgement.ends_are_true(attempts, truth)
         yield from judgement.output_is_whole(attempts, OUTPUT_BYTES)
-        for told in seen:
-            yield from judgement.streams_tell_all(connection, told)
+        for events in seen:
+            yield from judgement.streams_tell_all(connection, events)
         found = poison.whereabouts(plant.broker.url)
         parked = judgement.parked_of(connection)
         yield from judgement.poison_is_parked(parked, storm.injector.poisons, found)

@@ -1,4 +1,4 @@
-"""What may happen to one executor and its runs, case by case, all at the same time.
+"""Tests of what may happen to one executor and its runs, case by case, all at the same time.
 
 Leases last seconds here instead of minutes, and everything else in proportion: instead of 20
 minutes an executor is away until the server holds it for lost, past the lease and its grace, and
@@ -42,7 +42,7 @@ _FACTS = """
 def cut_off(member: Member) -> None:
     """Past its lease and back: it has ended its run itself, and nothing began before it said so."""
     member.link.cut(silently=True)
-    member.told(LOST)
+    member.wait_for_event(LOST)
     assert member.statuses() == ["TERMINATING"]
     member.wait(lambda: not member.processes(), "its run was fenced")
     assert member.statuses() == ["TERMINATING"]
@@ -61,7 +61,7 @@ def cut_off_and_given_up(member: Member) -> None:
     member.reached("ERROR", "TERMINATED")
     assert member.unfenced()
     member.link.mend()
-    member.told(IGNORED)
+    member.wait_for_event(IGNORED)
     assert member.statuses() == ["ERROR", "TERMINATED"]
 
 
@@ -70,7 +70,7 @@ def away_and_back(member: Member) -> None:
     member.agent.freeze()
     member.finish("first")
     member.wait(lambda: not member.processes(), "its run has ended")
-    member.told(LOST)
+    member.wait_for_event(LOST)
     member.agent.thaw()
     member.reached("TERMINATED")
     assert member.attempts()[0].exit_code == 0
@@ -85,14 +85,14 @@ def away_too_long(member: Member) -> None:
     member.reached("ERROR", "TERMINATED")
     assert member.unfenced()
     member.agent.thaw()
-    member.told(IGNORED)
+    member.wait_for_event(IGNORED)
     assert member.statuses() == ["ERROR", "TERMINATED"]
 
 
 def killed(member: Member) -> None:
     """A process of its run lives on, so that nothing begins before the next life has ended it."""
     member.agent.kill()
-    member.told(LOST)
+    member.wait_for_event(LOST)
     assert member.processes()
     assert member.statuses() == ["TERMINATING"]
     member.finish("retry")
@@ -154,23 +154,23 @@ def reports_replayed(member: Member) -> None:
     _replay(member)
     member.finish("retry")
     member.reached("ERROR", "TERMINATED")
-    said = _replay(member)
-    assert {each["status"] for each in said} >= {"PREPARING", "RUNNING", "ERROR", "TERMINATED"}
+    answers = _replay(member)
+    assert {each["status"] for each in answers} >= {"PREPARING", "RUNNING", "ERROR", "TERMINATED"}
     member.agent.kill()
     member.agent.start()
     incarnation = member.state / "incarnation"
     member.wait(lambda: incarnation.read_text() == "2\n", "its next life")
-    assert member.repeat(said) <= HARMLESS
+    assert member.repeat(answers) <= HARMLESS
 
 
 def _replay(member: Member) -> list[Report]:
     """All reports, in order, backwards, and one by one."""
-    said = member.said()
+    reports = member.reports()
     before = _facts(member)
-    for batch in (said, said[::-1], *([each] for each in said[::-1])):
+    for batch in (reports, reports[::-1], *([each] for each in reports[::-1])):
         assert member.repeat(batch) <= HARMLESS
     assert _facts(member) == before
-    return said
+    return reports
 
 
 def _facts(member: Member) -> list[tuple[object, ...]]:

@@ -18,14 +18,14 @@ SECONDS = 30.0
 @pytest.mark.xdist_group("rabbitmq")
 def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
     result = run(seed=1, seconds=SECONDS, prepared=prepared)
-    told = "\n".join([table(result), *result.violations])
-    assert result.violations == [], told
-    assert set(result.faults) == set(KINDS), told
+    summary = "\n".join([table(result), *result.violations])
+    assert result.violations == [], summary
+    assert set(result.faults) == set(KINDS), summary
     for kind in ("executor cut off", "executor frozen"):
-        assert result.lasted[kind] > LEASE_TTL + LEASE_GRACE, told
-    assert set(result.troubles) == set(TROUBLES), told
-    assert {"cancelled in bulk", "retried in bulk"} <= set(result.outcomes), told
-    assert set(result.played) == {case.__name__.strip("_") for case in CASES}, told
-    assert result.looks > SECONDS, told
-    assert result.paced, told
-    assert result.attempts > result.sessions > 30, told
+        assert result.lasted[kind] > LEASE_TTL + LEASE_GRACE, summary
+    assert set(result.troubles) == set(TROUBLES), summary
+    assert {"cancelled in bulk", "retried in bulk"} <= set(result.outcomes), summary
+    assert set(result.played) == {case.__name__.strip("_") for case in CASES}, summary
+    assert result.looks > SECONDS, summary
+    assert result.paced, summary
+    assert result.attempts > result.sessions > 30, summary

@@ -1,4 +1,4 @@
-"""What the watch looks for, each broken by hand once; and what it takes from PostgreSQL's log."""
+"""Tests of the watch: each rule is broken by hand once; and what it takes from PostgreSQL's log."""
 
 from collections.abc import Callable
 
@@ -21,6 +21,8 @@ def retry_a_success(records: Records) -> None:
 
 SEEN: dict[Callable[[Records], None], str] = {
     by_hand.lose_a_decision: "has ended as ERROR without a decision",
+    by_hand.lose_a_trace: "has a decision without a trace",
+    by_hand.leave_a_trace: "has a trace without a decision",
     by_hand.decide_a_success: "has succeeded, and a decision was made about it",
     retry_a_success: "has succeeded, and was retried",
     by_hand.two_unfinished: "is a chain with 2 attempts that have not ended",
@@ -38,15 +40,13 @@ def looked() -> list[str]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("breakage", SEEN, ids=lambda breakage: breakage.__name__)
-def test_what_is_wrong_at_a_moment_is_seen(
-    sound: Records, breakage: Callable[[Records], None]
-) -> None:
+def test_a_passing_violation_is_seen(sound: Records, breakage: Callable[[Records], None]) -> None:
     assert looked() == []
     breakage(sound)
     assert any(SEEN[breakage] in line for line in looked())
 
 
-def test_what_only_two_who_do_not_wait_for_each_other_bring_about_is_seen() -> None:
+def test_errors_of_two_writers_without_a_lock_are_seen() -> None:
     log = b"""
 2026-11-22 11:09:46 UTC [7] FATAL:  terminating connection due to administrator command
 2026-11-22 11:09:46 UTC [7] ERROR:  could not extend file: No space left on device

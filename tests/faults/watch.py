@@ -1,4 +1,4 @@
-"""What must hold at every moment, looked at all the time: what is mended later was wrong, too."""
+"""Checks what must hold at every moment: what is mended later was wrong, too."""
 
 import re
 import threading
@@ -16,6 +16,14 @@ _WRONG = """
     SELECT s.id::text, 'has ended as ' || s.status || ' without a decision'
     FROM sessions_app_session s WHERE s.status IN ('ERROR', 'CANCELLED')
         AND NOT EXISTS (SELECT FROM sessions_app_retrydecision d WHERE d.session_id = s.id)
+    UNION ALL
+    SELECT d.session_id::text, 'has a decision without a trace'
+    FROM sessions_app_retrydecision d WHERE NOT EXISTS (
+        SELECT FROM sessions_app_retrytrace t WHERE t.session_id = d.session_id)
+    UNION ALL
+    SELECT t.session_id::text, 'has a trace without a decision'
+    FROM sessions_app_retrytrace t WHERE NOT EXISTS (
+        SELECT FROM sessions_app_retrydecision d WHERE d.session_id = t.session_id)
     UNION ALL
     SELECT s.id::text, 'has succeeded, and a decision was made about it'
     FROM sessions_app_session s JOIN sessions_app_retrydecision d ON d.session_id = s.id
@@ -51,7 +59,7 @@ _REFUSED = re.compile(rb"ERROR:  (?:.*violates .*constraint.*|deadlock detected.
 
 
 def wrong_now(database: Any) -> list[str]:
-    """What is wrong at this moment, as a connection or a cursor of Django's sees it."""
+    """Return what is wrong at this moment, as a connection or a cursor of Django's sees it."""
     rows = database.execute(_WRONG) or database
     return [f"{session} {what}, for a moment at least" for session, what in rows.fetchall()]
 
@@ -93,7 +101,7 @@ class Watch(threading.Thread):
         self.violations += sorted({*found} - {*self.violations})
 
     def _new(self, path: Path) -> bytes:
-        """What was written since the last look, line by line."""
+        """Return what was written since the last look, line by line."""
         with path.open("rb") as log:
             log.seek(self._read)
             lines = log.read().rpartition(b"\n")[0]

@@ -49,7 +49,7 @@ _JSON: list[Any] = [
     {"max_retries": 2, "backoff": "exponential"}, {"max_retries": -1},
     {"name": "made", "spec": {"retryLimit": 2, "rules": [{"action": "Retry"}]}},
     {"containers": [{"name": "main", "image": "busybox"}]},
-    {"name": "data", "mount_path": "/data"},
+    {"name": "data", "mount_path": "/data"}, {"image": "busybox", "command": ["true"]},
     {"causes": ["oom_killed", "node_lost"], "policies": ["policy-0"]},
 ]  # fmt: skip
 WILD_JSON: list[Any] = [

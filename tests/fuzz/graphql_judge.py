@@ -1,4 +1,4 @@
-"""What holds of every answer of /graphql/, whatever was sent."""
+"""Checks what holds of every answer of /graphql/, whatever was sent."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def _of_answers() -> GraphQLSchema:
 
 @contextmanager
 def _counted() -> Iterator[Counter[str]]:
-    """How many functions are called within, and how many statements are sent."""
+    """Count the functions that are called within, and the statements that are sent."""
     found: Counter[str] = Counter()
 
     def count(_frame: Any, event: str, _argument: Any) -> None:
@@ -102,9 +102,9 @@ class Judge:
         body = json.dumps(
             {"query": case.query, "variables": case.variables, "operationName": case.operation}
         ).encode()
-        told = self.send(body, case)
-        if told is not None and told.get("data") and "errors" not in told:
-            for name, payload in told["data"].items():
+        answer = self.send(body, case)
+        if answer is not None and answer.get("data") and "errors" not in answer:
+            for name, payload in answer["data"].items():
                 if not (isinstance(payload, dict) and payload.get(REFUSALS)):
                     self.worked.add(name)
 
@@ -113,36 +113,36 @@ class Judge:
         with _counted() as work:
             response = self.api.post(ADDRESS, body, **options)
         shown = f"{case or body[:2000]!r}\n{options or ''}{response.content[:2000]!r}"
-        told: Any = None
+        answer: Any = None
         try:
-            told = json.loads(response.content)
-            found = list(self._wrong(response, told, case))
+            answer = json.loads(response.content)
+            found = list(self._wrong(response, answer, case))
             found += [f"more than {most:,} {of}" for of, most in MOST.items() if work[of] > most]
         except (ValueError, UnicodeDecodeError) as error:
             found = [f"is no JSON: {error}"]
         for each in found:
             self.failures.setdefault(each[:150], shown)
-        return told if isinstance(told, dict) else None
+        return answer if isinstance(answer, dict) else None
 
-    def _wrong(self, response: Any, told: Any, case: Case | None) -> Iterator[str]:
+    def _wrong(self, response: Any, answer: Any, case: Case | None) -> Iterator[str]:
         if response.status_code >= 500:
             yield f"status {response.status_code}"
         if response["Content-Type"] == "application/problem+json":
-            if told.get("status") != response.status_code or not told.get("detail"):
+            if answer.get("status") != response.status_code or not answer.get("detail"):
                 yield "is no problem"
             self.codes[f"problem {response.status_code}"] += 1
-        elif response.status_code not in {200, 400} or not told.keys() <= {"data", "errors"}:
-            yield f"is no answer: {response.status_code} {sorted(told)}"
+        elif response.status_code not in {200, 400} or not answer.keys() <= {"data", "errors"}:
+            yield f"is no answer: {response.status_code} {sorted(answer)}"
         else:
-            yield from self._errors(told)
-            if ("data" in told) != (response.status_code == 200):
+            yield from self._errors(answer)
+            if ("data" in answer) != (response.status_code == 200):
                 yield "the status tells another story than the data"
-        yield from self._changes(told)
-        if case is not None and "data" in told:
-            yield from self._against_schema(told, case)
+        yield from self._changes(answer)
+        if case is not None and "data" in answer:
+            yield from self._against_schema(answer, case)
 
-    def _errors(self, told: dict[str, Any]) -> Iterator[str]:
-        for error in told.get("errors", ()):
+    def _errors(self, answer: dict[str, Any]) -> Iterator[str]:
+        for error in answer.get("errors", ()):
             extensions = error.get("extensions", {})
             code = extensions.get("code")
             self.codes[str(code)] += 1
@@ -152,16 +152,16 @@ class Judge:
                 yield f"an error says too little: {error}"
             if not isinstance(extensions.get("errors"), dict):
                 yield f"an error has no fields: {error}"
-            if error.get("path") and not _is_null(told.get("data"), error["path"]):
+            if error.get("path") and not _is_null(answer.get("data"), error["path"]):
                 yield f"what failed is not null: {error['path']}"
-        if not told.get("errors", True) or not (told.get("data") or told.get("errors")):
+        if not answer.get("errors", True) or not (answer.get("data") or answer.get("errors")):
             yield "errors are empty, or missing"
 
-    def _changes(self, told: dict[str, Any]) -> Iterator[str]:
+    def _changes(self, answer: dict[str, Any]) -> Iterator[str]:
         """Only a mutation that has no errors changes anything."""
         after = database_digest()
         before, self._before = self._before, after
-        payloads = (told.get("data") or {}).values()
+        payloads = (answer.get("data") or {}).values()
         if after == before or any(
             isinstance(each, dict) and each.get(REFUSALS) == [] for each in payloads
         ):
@@ -169,31 +169,31 @@ class Judge:
         changed = sorted(table for table in after if after[table] != before[table])
         yield f"a refusal or a query changed {changed}"
 
-    def _against_schema(self, told: dict[str, Any], case: Case) -> Iterator[str]:
-        """What ran fits the schema, and so does what came of it."""
+    def _against_schema(self, answer: dict[str, Any], case: Case) -> Iterator[str]:
+        """Check that the document and its answer fit the schema."""
         document = parse(case.query)
         for wrong in validate(self._schema, document):
             # Enumerations are read in any case, and as texts.
             if "enum" not in wrong.message:
                 yield f"what does not fit the schema ran: {wrong.message}"
         # Introspection tells of the arguments, too, which are left out here.
-        if told["data"] and "__schema" not in case.query:
+        if answer["data"] and "__schema" not in case.query:
             result = execute_sync(
                 self._answers,
                 visit(document, _NoVariables()),
-                told["data"],
+                answer["data"],
                 operation_name=case.operation,
                 field_resolver=lambda source, info: source[info.path.key],
                 type_resolver=lambda source, *_: source["__typename"],
             )
             if result.errors:
                 yield f"does not fit the schema: {result.errors[0].message}"
-            elif result.data != told["data"]:
+            elif result.data != answer["data"]:
                 yield "has what was not asked for"
 
 
 class _NoVariables(Visitor):
-    """What an answer looks like is the same without what was sent."""
+    """Validation without variables: an answer has the same form without them."""
 
     def enter_operation_definition(self, node: OperationDefinitionNode, *_: Any) -> Any:
         return replaced(node, variable_definitions=())

@@ -1,4 +1,4 @@
-"""What is there to be named in a GraphQL document: read over GraphQL itself, list by list."""
+"""Collects the names that a GraphQL document can use: read over GraphQL itself, list by list."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +41,8 @@ _FIXED: dict[str, Values] = {
     "pattern": ["disk (full|gone)"],
     "search": ["wait"],
     "door": ["rest", "graphql"],
+    "cron": ["0 3 * * *"],
+    "timeZone": ["Europe/Berlin"],
     "yaml": ["name: made\nspec:\n  retryLimit: 2\n", "a: &a [*a]", "name: ["],
 }
 
@@ -53,7 +55,8 @@ class Words:
     found: dict[str, dict[str, Values]]
 
     def called(self, argument: str, root_field: str) -> Values:
-        """What an argument or an input field of this name may say below a field of the root."""
+        """Return the values that an argument or an input field of this name may have below a field
+        of the root."""
         if argument in _FIXED:
             return _FIXED[argument]
         if argument in _ALSO:
@@ -107,7 +110,7 @@ def _lists(schema: GraphQLSchema) -> Iterator[tuple[str, str, str]]:
         assert is_object_type(node)
         leaves = [
             each
-            for each, told in node.fields.items()
-            if is_leaf_type(get_named_type(told.type)) and each != "pendingReason"
+            for each, field in node.fields.items()
+            if is_leaf_type(get_named_type(field.type)) and each != "pendingReason"
         ]
         yield name, node.name, " ".join(leaves)

@@ -6,17 +6,23 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 
 from retry.policies.categories import FailureCategory
+from scheduler.models import Node
 from sessions_app.core.states import Status
 from sessions_app.models import (
     ApiToken,
+    Breaker,
+    FailureSignature,
     Membership,
     Project,
+    Schedule,
     Session,
     WebhookDelivery,
     WebhookEndpoint,
 )
 from sessions_app.models.tenants import Role
+from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.priority_classes import priority_class_create
 from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Agent
@@ -35,7 +41,8 @@ class World:
     words: Names
 
     def names_in(self, path: str, parameter: str) -> list[str | int]:
-        """What a parameter of an address may be; `name` is of what the address begins with."""
+        """Return the values of a parameter of an address; for `name` they depend on the address's
+        beginning."""
         if parameter != "name":
             return self.names.get(parameter, [])
         return self.names[path.removeprefix("/api/v2/").partition("/")[0]]
@@ -67,6 +74,8 @@ def build() -> World:
 def _sessions(work: Project, owner: User) -> None:
     """Sessions of every state: waiting, held, running, failed, retrying and exhausted."""
     agent = Agent(factories.executor("one"))
+    for name in ("n1", "n2"):
+        Node.objects.create(executor=agent.executor, name=name, address=f"one/{name}")
     factories.executor("two", projects=(work,))
     policy = factories.policy(max_retries=1)
 
@@ -95,6 +104,8 @@ def _configuration(work: Project) -> None:
         }
         category = FailureCategory.model_validate_json(json.dumps(document))
         category_create(category, position=None, by="root")
+    for number in range(2):
+        priority_class_create(f"class-{number}", number + 1, {}, by="root")
     for number in range(3):
         factories.named_policy(f"policy-{number}", retryLimit=number)
         factories.named_policy(f"own-{number}", project=work, retryLimit=number)
@@ -104,6 +115,10 @@ def _configuration(work: Project) -> None:
         url = f"https://example.org/{number}"
         webhook = webhook_create(project=work, url=url, event_types=[], description="", by="root")
         webhook_ping(webhook)
+        factories.schedule(work, User.objects.filter(is_superuser=True)[0])
+    failures_count()
+    factories.breaker(work)
+    factories.breaker(work, signature="ba9876543210")
 
 
 def _names() -> Names:
@@ -112,7 +127,10 @@ def _names() -> Names:
     waiting = Session.objects.filter(status=Status.PENDING)[:2]
     return {
         "session_id": [str(each.pk) for each in (*failed, *waiting)],
+        "key": [each.key for each in FailureSignature.objects.all()[:2]],
+        "schedule_id": [str(each.pk) for each in Schedule.objects.all()[:2]],
         "webhook_id": [str(each.pk) for each in WebhookEndpoint.objects.all()[:2]],
+        "breaker_id": [str(each.pk) for each in Breaker.objects.all()[:2]],
         "number": [each.pk for each in WebhookDelivery.objects.all()[:2]],
         "membership_id": [each.pk for each in Membership.objects.all()[:2]],
         "prefix": [token.prefix for token in ApiToken.objects.filter(executor_name=None)[:3]],
@@ -120,7 +138,10 @@ def _names() -> Names:
         "project": ["work", "spare"],
         "queue": ["default", "gpu"],
         "executors": ["one", "two"],
+        "executor": ["one"],
+        "nodes": ["n1", "n2"],
         "failure-categories": ["category-0", "category-1"],
+        "priority-classes": ["class-0", "class-1"],
         "retry-policies": ["policy-0", "policy-1"],
         "job-sets": ["nightly"],
     }
@@ -136,4 +157,5 @@ WORDS: Names = {
     "body.url": ["https://example.org/hook"],
     "body.retry_policies[*]": ["policy-0", "policy-1"],
     "body.projects[*]": ["acme/work"],
+    "body.domains[*]": ["acme"],
 }

@@ -30,7 +30,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "openapi.yaml"
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried: so many random cases of each operation, or whatever fits into these
+    """The effort of a run: so many random cases of each operation, or whatever fits into these
     seconds; of the cases at and past each bound one of `share`, chosen by the seed."""
 
     seed: int = 1
@@ -42,7 +42,7 @@ class Effort:
 
 @dataclass
 class Findings:
-    """What schemathesis holds for wrong, by operation and check, and what was expected of it."""
+    """The findings of schemathesis, by operation and check, without those that were expected."""
 
     failures: dict[str, str] = field(default_factory=dict)
     expected: Counter[str] = field(default_factory=Counter)
@@ -88,8 +88,9 @@ def _name_what_is_there(document: dict[str, Any], world: World) -> None:
     for path, operations in document["paths"].items():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
-                names = world.names_in(path, parameter["name"])
-                if parameter["in"] == "path" and names:
+                if parameter["in"] != "path":
+                    continue
+                if names := world.names_in(path, parameter["name"]):
                     parameter["schema"] = {"type": parameter["schema"]["type"], "enum": names}
 
 
@@ -158,9 +159,9 @@ def _judge(event: events.ScenarioFinished, case: str, check: Any, found: Finding
     interaction = event.recorder.interactions.get(case)
     answer = interaction.response if interaction else None
     text = answer.content.decode(errors="replace") if answer else ""
-    told = f"{event.label} {check.failure_info.failure.message} {text}"
+    failure = f"{event.label} {check.failure_info.failure.message} {text}"
     for name, form, _reason in EXPECTED:
-        if name == check.name and re.search(form, told):
+        if name == check.name and re.search(form, failure):
             found.expected[form] += 1
             return
     found.failures.setdefault(

@@ -31,7 +31,7 @@ def world() -> Iterator[World]:
     connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's has one
 
 
-def _told(found: Findings) -> str:
+def _summary(found: Findings) -> str:
     failures = (f"{name}\n{text}" for name, text in sorted(found.failures.items()))
     what = f"{dict(found.answers)}, {len(found.succeeded)} operations succeeded"
     return "\n\n".join([*failures, what])
@@ -39,10 +39,10 @@ def _told(found: Findings) -> str:
 
 def test_a_cluster_admin_finds_nothing(world: World) -> None:
     found = run(world, world.admin, asked())
-    assert not found.failures, _told(found)
+    assert not found.failures, _summary(found)
     assert not found.answers.keys() & range(500, 600)
     # Most calls must do something: refusals alone would say little.
-    assert len(found.succeeded) > (60 if not asked().only else 0), _told(found)
+    assert len(found.succeeded) > (60 if not asked().only else 0), _summary(found)
     # Deliveries are asked for, and wait: nothing in this process sends.
     assert not WebhookDelivery.objects.exclude(state=DeliveryState.WAITING).exists()
 
@@ -50,5 +50,5 @@ def test_a_cluster_admin_finds_nothing(world: World) -> None:
 def test_a_member_finds_nothing(world: World) -> None:
     effort = asked()
     found = run(world, world.member, Effort(effort.seed, 1, effort.seconds, 40, effort.only))
-    assert not found.failures, _told(found)
+    assert not found.failures, _summary(found)
     assert not found.answers.keys() & range(500, 600)

@@ -1,6 +1,7 @@
 """An operator's browser for tests, and a world of records for the admin to show."""
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import Group
@@ -12,14 +13,16 @@ from django.utils import timezone
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 
 import reprise.urls  # noqa: F401  # finds what the admin shows
-from reprise.models import Heartbeat, ParkedTask
+from reprise.models import Heartbeat, HourCount, ParkedTask
 from retry.engine.decide import Mode
 from retry.policies.categories import FailureCategory as CategoryDocument
 from retry.policies.inline import Bounds, InlinePolicy
+from scheduler.models import Node, Preemption
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import LogChunk, Project, Queue, Session
 from sessions_app.models.tenants import Role
 from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.priority_classes import priority_class_create
 from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
 from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
@@ -45,14 +48,14 @@ def text_of(response: Any) -> str:
 
 
 def errors_of(response: Any) -> dict[str, list[str]]:
-    """What the form of a page refuses, by field."""
+    """Return the refusals of the form of a page, by field."""
     shown = response.context.get("adminform")
     form = shown.form if shown else response.context["form"]
     return {name: list(texts) for name, texts in form.errors.items()}
 
 
 def queries(client: Client, address: str) -> int:
-    """How many statements a page takes; it has to work."""
+    """Return the number of statements that a page takes; it has to work."""
     client.get(address)
     with CaptureQueriesContext(connection) as captured:
         response = client.get(address)
@@ -61,8 +64,27 @@ def queries(client: Client, address: str) -> int:
 
 
 def messages_of(response: Any) -> list[str]:
-    """What the page says was done or refused."""
+    """Return what the page says was done or refused."""
     return [str(message) for message in response.context["messages"]]
+
+
+def past_day(now: datetime) -> None:
+    """What happened in each of the last 24 hours."""
+    begun = now.replace(minute=0, second=0, microsecond=0)
+    HourCount.objects.bulk_create(
+        HourCount(hour=begun - timedelta(hours=back), type=f"session.{kind}", cause=cause, value=n)
+        for back in range(24)
+        for kind, cause, n in (
+            ("submitted", "", 300 + 20 * back % 70),
+            ("terminated", "", 280 + 30 * back % 90),
+            ("error", "oom_killed", 10 * back % 47),
+            ("error", "kernel_nonzero_exit", 12 * back % 31),
+            ("error", "evicted", 40 if back in {3, 4} else 2),
+            ("error", "image_pull_failure", 3),
+            ("cancelled", "", 4),
+            ("retry_dispatched", "", 16 * back % 60),
+        )
+    )
 
 
 class World:
@@ -96,6 +118,7 @@ class World:
         factories.token(user)
         executor = factories.executor(name, projects=(project,))
         factories.token(executor_name=executor.name)
+        Node.objects.create(executor=executor, name="n1", address=f"{name}/n1")
         Group.objects.create(name=name)
         for scope in (ConfigScope(domain=domain), ConfigScope(project=project)):
             policy = InlinePolicy(max_retries=2)
@@ -105,6 +128,8 @@ class World:
         PeriodicTask.objects.create(
             name=name, task="sessions_app.tasks.sweep_retries", interval=every
         )
+        factories.schedule(project, user)
+        factories.breaker(project)
         hook = webhook_create(
             project=project, url="https://example.com/", event_types=[], description="", by="root"
         )
@@ -132,12 +157,31 @@ class World:
         matchers = [{"onExitCodes": {"operator": "In", "values": [7]}}]
         category = CategoryDocument.model_validate({"name": name, "matchers": matchers})
         category_create(category, position=None, by="root")
+        priority_class_create(name, self.made, {}, by="root")
 
     def _work(self, name: str) -> None:
         policy = {"max_retries": 3, "retry_delay": 3600, "jitter": "none"}
         factories.submit(self.project, owner=self.owner, name=name)
         failed = self.chain(name, policy)
+        self._room_made(failed)
         LogChunk.objects.create(session_id=failed.pk, offset=0, data=b"one\ntwo\n")
+
+    def _room_made(self, victim: Session) -> None:
+        now = timezone.now()
+        Preemption.objects.create(
+            executor=self.executor,
+            planned_at=now,
+            until=now,
+            rule="priority",
+            dry_run=True,
+            nodes=["n1"],
+            taker_id=victim.pk,
+            taker_project=self.project,
+            taker_rank=1,
+            victim_id=victim.pk,
+            victim_project=self.project,
+            victim_rank=0,
+        )
 
     def chain(self, name: str = "", policy: Any = None) -> Session:
         """A session that ran and failed."""

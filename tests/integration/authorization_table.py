@@ -1,4 +1,5 @@
-"""Who may do what over REST: what the tests of authorization expect of each route and method."""
+"""The table of permissions over REST: what the tests of authorization expect of each route and
+method."""
 
 from typing import Any
 
@@ -17,6 +18,8 @@ CHANGE_SESSION = READ_SESSION | {"colleague": 403, "viewer": 403, "read_only": 4
 READ_PROJECT = READ_SESSION
 WRITE_PROJECT = CHANGE_SESSION | {"owner": 403}
 READ_WEBHOOK = WRITE_PROJECT | {"read_only": 200}
+# Templates have the values of variables.
+READ_SCHEDULE = READ_SESSION | {"viewer": 403}
 READ_DOMAIN = READ_SESSION | {"neighbour": 200, "scoped": 404}
 WRITE_DOMAIN = row(403, admin=200, domain_admin=200) | {
     "stranger": 404,
@@ -55,10 +58,15 @@ def refused_for_its_state(table: dict[str, int]) -> dict[str, int]:
 MAKE_QUEUE = CREATE | {"owner": 403, "colleague": 403}
 POLICY = "retry-policies/<str:name>/"
 CATEGORY = "failure-categories/<str:name>/"
+PRIORITY_CLASS = "priority-classes/<str:name>/"
 EXECUTOR = "executors/<str:name>/"
+NODE = "nodes/<str:executor>/<str:name>/"
 QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 SESSION = "sessions/<uuid:session_id>/"
+SCHEDULE = "schedules/<uuid:schedule_id>/"
 WEBHOOK = "webhooks/<uuid:webhook_id>/"
+FAILURE = "failures/<str:key>/"
+BREAKER = "breakers/<uuid:breaker_id>/"
 JOB_SET_EVENTS = "job-sets/<str:name>/events/"
 PROJECT = "projects/<str:domain>/<str:project>/"
 DOMAIN = "domains/<str:domain>/"
@@ -70,6 +78,9 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "audit/"): row(200, owner=403, colleague=403, viewer=403, nobody=403, **NO_EXECUTORS),
     # What is in it for whom: test_overview.
     ("GET", "overview/"): READ_CLUSTER,
+    # What it names is of all tenants.
+    ("GET", "operations/"): READ_EXECUTORS,
+    ("GET", "operations/trends/"): READ_EXECUTORS,
     ("GET", "sessions/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/"): CREATE,
     # Each item has an outcome of its own; see test_rest_bulk for whose is refused.
@@ -82,10 +93,26 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", "job-sets/"): READ_CLUSTER,
     # In the token's own project; that of others has to be named, as in `SCOPED`.
     ("GET", JOB_SET_EVENTS): row(400, scoped=200, elsewhere=404, **NO_EXECUTORS),
+    ("GET", "failures/"): READ_CLUSTER,
+    # What is in it for whom: test_shared_budgets.
+    ("GET", "retry-budgets/"): READ_CLUSTER,
+    # What is in it for whom: test_retry_reports.
+    ("GET", "reports/retries/"): READ_CLUSTER,
+    # As for job sets.
+    ("GET", FAILURE): row(400, scoped=200, elsewhere=404, **NO_EXECUTORS),
+    ("PATCH", FAILURE): row(400, scoped=200, elsewhere=404, **NO_EXECUTORS),
+    ("GET", "breakers/"): READ_CLUSTER,
+    # Without a project, it is the cluster's.
+    ("POST", "breakers/"): making(WRITE_CLUSTER),
+    ("GET", BREAKER): READ_PROJECT,
+    ("POST", f"{BREAKER}close/"): WRITE_PROJECT,
     ("GET", f"{SESSION}events/"): READ_SESSION,
     ("GET", f"{SESSION}logs/"): READ_SESSION,
+    ("GET", f"{SESSION}graph/"): READ_SESSION,
     ("GET", f"{SESSION}retry-decision/"): READ_SESSION,
     ("POST", f"{SESSION}cancel/"): CHANGE_SESSION,
+    # It is not parked.
+    ("POST", f"{SESSION}give-up/"): refused_for_its_state(CHANGE_SESSION),
     # It has ended.
     ("POST", f"{SESSION}preempt/"): refused_for_its_state(WRITE_PROJECT),
     ("POST", f"{SESSION}retry/"): making(CHANGE_SESSION),
@@ -149,6 +176,12 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", TOKEN): row(404, owner=200, admin=200, **NO_EXECUTORS),
     ("DELETE", TOKEN): row(404, owner=200, admin=200, **NO_EXECUTORS),
     ("GET", "executors/"): READ_EXECUTORS,
+    ("GET", "reservations/"): READ_EXECUTORS,
+    # Of executors that serve a project which they see, as this one serves all.
+    ("GET", "nodes/"): READ_CLUSTER,
+    ("GET", NODE): row(200, nobody=404, **NO_EXECUTORS),
+    ("POST", f"{NODE}quarantine/"): WRITE_CLUSTER,
+    ("POST", f"{NODE}release/"): WRITE_CLUSTER,
     ("POST", "executors/"): making(WRITE_CLUSTER),
     ("GET", EXECUTOR): READ_EXECUTORS,
     ("PATCH", EXECUTOR): WRITE_CLUSTER,
@@ -174,6 +207,14 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("PUT", CATEGORY): WRITE_CLUSTER,
     ("PATCH", CATEGORY): WRITE_CLUSTER,
     ("DELETE", CATEGORY): deleting(WRITE_CLUSTER),
+    ("GET", "priority-classes/"): READ_CLUSTER,
+    ("POST", "priority-classes/"): making(WRITE_CLUSTER),
+    ("GET", PRIORITY_CLASS): READ_CLUSTER,
+    ("PUT", PRIORITY_CLASS): WRITE_CLUSTER,
+    ("PATCH", PRIORITY_CLASS): WRITE_CLUSTER,
+    ("DELETE", PRIORITY_CLASS): deleting(WRITE_CLUSTER),
+    # Of the projects that one may see: test_making_room.py.
+    ("GET", "preemptions/"): READ_CLUSTER,
     ("GET", "queues/"): READ_CLUSTER,
     ("POST", "queues/"): MAKE_QUEUE,
     ("GET", QUEUE): READ_PROJECT,
@@ -182,6 +223,19 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("DELETE", QUEUE): deleting(WRITE_PROJECT),
     ("POST", f"{QUEUE}cordon/"): WRITE_PROJECT,
     ("POST", f"{QUEUE}uncordon/"): WRITE_PROJECT,
+    # What is in it for whom: test_rest_schedules.
+    ("GET", "schedules/"): READ_CLUSTER,
+    ("POST", "schedules/"): CREATE,
+    ("POST", "schedules/preview/"): READ_CLUSTER,
+    ("GET", SCHEDULE): READ_SCHEDULE,
+    # The owner's own.
+    ("PUT", SCHEDULE): CHANGE_SESSION,
+    ("PATCH", SCHEDULE): CHANGE_SESSION,
+    ("DELETE", SCHEDULE): deleting(CHANGE_SESSION),
+    ("POST", f"{SCHEDULE}pause/"): CHANGE_SESSION,
+    ("POST", f"{SCHEDULE}resume/"): CHANGE_SESSION,
+    ("POST", f"{SCHEDULE}trigger/"): making(CHANGE_SESSION),
+    ("POST", f"{SCHEDULE}backfill/"): CHANGE_SESSION,
     # What is in it for whom: test_rest_webhooks.
     ("GET", "webhooks/"): READ_CLUSTER,
     ("POST", "webhooks/"): MAKE_QUEUE,
@@ -202,6 +256,8 @@ POLICY_WORLD = {"neighbour": 200, "scoped": 200, "elsewhere": 200}
 """Who works in a domain reads its policies, which apply there, also with a narrowed token."""
 SCOPED: dict[tuple[str, str, str], dict[str, int]] = {
     ("GET", JOB_SET_EVENTS, "project=acme/work"): READ_SESSION,
+    ("GET", FAILURE, "project=acme/work"): READ_PROJECT,
+    ("PATCH", FAILURE, "project=acme/work"): WRITE_PROJECT,
     ("GET", POLICY, "project=acme/work"): READ_PROJECT,
     ("PUT", POLICY, "project=acme/work"): WRITE_PROJECT,
     ("DELETE", POLICY, "project=acme/work"): WRITE_PROJECT,
@@ -223,13 +279,18 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "sessions/"): {"project": "acme/work", "command": ["true"]},
     ("POST", "sessions/bulk/"): {"sessions": [{"project": "acme/work", "command": ["true"]}]},
     ("POST", "sessions/bulk-cancel/"): {"filter": {}},
+    ("PATCH", FAILURE): {"muted": True},
     ("POST", "sessions/bulk-retry/"): {"filter": {}},
+    ("POST", "breakers/"): {"signature": "fedcba987654"},
     ("POST", "retry-policies/"): document("new"),
     ("POST", "retry-policies/simulate/"): {"chains": [{"terminations": [{"exit_code": 1}]}]},
     ("PUT", POLICY): document("one", retryLimit=7),
     ("POST", "failure-categories/"): {"name": "new", "matchers": MATCHERS},
     ("PUT", CATEGORY): {"matchers": MATCHERS, "position": 3},
     ("PATCH", CATEGORY): {"position": 3},
+    ("POST", "priority-classes/"): {"name": "new", "value": 8},
+    ("PUT", PRIORITY_CLASS): {"value": 7, "may_preempt": True},
+    ("PATCH", PRIORITY_CLASS): {"preemptible": False},
     ("POST", "queues/"): {"project": "acme/work", "name": "new"},
     ("PUT", QUEUE): {"priority_factor": 2.0},
     ("PATCH", QUEUE): {"priority_factor": 2.0},
@@ -244,6 +305,19 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "memberships/"): {"user": "nobody", "role": "member", "project": "acme/work"},
     ("PATCH", MEMBERSHIP): {"role": "maintainer"},
     ("POST", f"{QUEUE}cordon/"): {"reason": "because"},
+    ("POST", "schedules/"): {
+        "project": "acme/work",
+        "name": "new",
+        "every": 60,
+        "template": {"command": ["true"]},
+    },
+    ("POST", "schedules/preview/"): {"cron": "@daily"},
+    ("PUT", SCHEDULE): {"every": 60, "template": {"command": ["true"]}},
+    ("PATCH", SCHEDULE): {"every": 60},
+    ("POST", f"{SCHEDULE}backfill/"): {
+        "from": "2020-01-31T12:00:00Z",
+        "to": "2020-01-31T12:00:00Z",
+    },
     ("POST", "webhooks/"): {"project": "acme/work", "url": "https://example.com/"},
     ("PATCH", WEBHOOK): {"description": "because"},
     ("POST", f"{WEBHOOK}pause/"): {"reason": "because"},
@@ -251,6 +325,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "executors/"): {"name": "new"},
     ("PATCH", EXECUTOR): {"unconfirmed_after": 60},
     ("POST", f"{EXECUTOR}cordon/"): {"reason": "because"},
+    ("POST", f"{NODE}quarantine/"): {"reason": "because"},
     ("POST", f"{EXECUTOR}lease/"): {"incarnation": 1},
     ("POST", f"{EXECUTOR}reports/"): {"incarnation": 1, "reports": []},
     ("POST", f"{EXECUTOR}return/"): {"incarnation": 1, "returns": []},

@@ -1,4 +1,5 @@
-"""What most tests of the services and of the API begin with; a file that wants another says so."""
+"""Fixtures with which most tests of the services and of the API begin; a file that wants another
+says so."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,14 +25,15 @@ def database(db: None) -> None:
 
 @pytest.fixture(autouse=True)
 def no_disk_is_watched() -> Iterator[None]:
-    """What a test has started by asking does not write in the next one."""
+    """Stop the watch of the disk that a test has started, so that it does not write in the next
+    one."""
     yield
     disk.watch.stop()
 
 
 @pytest.fixture
 def at() -> Project:
-    """Where the sessions of a test are: `acme/work`."""
+    """Return the place of a test's sessions: `acme/work`."""
     return factories.project("work", domain="acme")
 
 
@@ -75,7 +77,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Where the web server of standalone listens."""
+    """Return the port on which the web server of standalone listens."""
     with listen("127.0.0.1", 0) as listener:
         web = Web(get_wsgi_application(), listener)
         web.start()

@@ -1,16 +1,22 @@
-"""Who may do what over GraphQL: each field of the roots, and the call of REST that it mirrors."""
+"""The table of permissions over GraphQL: each field of the roots, and the call of REST that it
+mirrors."""
 
 from typing import Any
 
 from tests.integration.authorization_table import (
+    BREAKER,
     CATEGORY,
     DOMAIN,
     EXECUTOR,
+    FAILURE,
     JOB_SET_EVENTS,
     MEMBERSHIP,
+    NODE,
     POLICY,
+    PRIORITY_CLASS,
     PROJECT,
     QUEUE,
+    SCHEDULE,
     SESSION,
     TOKEN,
     WEBHOOK,
@@ -27,8 +33,16 @@ QUERIES: dict[str, tuple[str, Row]] = {
     "sessions": (f"sessions {_PAGE}", ("GET", "sessions/")),
     "jobSet": (f'jobSet(name: "one", {WORK}) {{ name }}', ("GET", f"{JOB_SET_EVENTS} in project")),
     "jobSets": (f"jobSets {_PAGE}", ("GET", "job-sets/")),
+    "failure": (f'failure(key: "one", {WORK}) {{ key }}', ("GET", f"{FAILURE} in project")),
+    "failures": (f"failures {_PAGE}", ("GET", "failures/")),
+    "breaker": ('breaker(id: "{breaker}") { signature }', ("GET", BREAKER)),
+    "breakers": (f"breakers {_PAGE}", ("GET", "breakers/")),
+    "retryBudgets": (f"retryBudgets {_PAGE}", ("GET", "retry-budgets/")),
+    "retryReport": ("retryReport { total { chains } }", ("GET", "reports/retries/")),
     "audit": (f"audit {_PAGE}", ("GET", "audit/")),
     "overview": ("overview { live }", ("GET", "overview/")),
+    "operations": ("operations { problems { kind } }", ("GET", "operations/")),
+    "operationsTrends": ("operationsTrends { hours { failed } }", ("GET", "operations/trends/")),
     "domain": ('domain(name: "acme") { name createdAt }', ("GET", DOMAIN)),
     "domains": (f"domains {_PAGE}", ("GET", "domains/")),
     "project": ('project(address: "acme/work") { name createdAt }', ("GET", PROJECT)),
@@ -37,9 +51,15 @@ QUERIES: dict[str, tuple[str, Row]] = {
     "tokens": (f"tokens {_PAGE}", ("GET", "tokens/")),
     "quotas": (f"quotas({WORK}) {{ scope }}", ("GET", f"quotas/{PROJECT}")),
     "executor": ('executor(name: "one") { name }', ("GET", EXECUTOR)),
+    "reservations": (f"reservations {_PAGE}", ("GET", "reservations/")),
     "executors": (f"executors {_PAGE}", ("GET", "executors/")),
+    "clusterNode": ('clusterNode(executor: "one", name: "one") { name state }', ("GET", NODE)),
+    "clusterNodes": (f"clusterNodes {_PAGE}", ("GET", "nodes/")),
     "queue": (f'queue({WORK}, name: "one") {{ name cordonReason }}', ("GET", QUEUE)),
     "queues": (f"queues {_PAGE}", ("GET", "queues/")),
+    "schedule": ('schedule(id: "{schedule}") { name template }', ("GET", SCHEDULE)),
+    "schedules": (f"schedules {_PAGE}", ("GET", "schedules/")),
+    "scheduleTimes": ('scheduleTimes(cron: "@daily") { times }', ("POST", "schedules/preview/")),
     "webhook": ('webhook(id: "{webhook}") { url }', ("GET", WEBHOOK)),
     "webhooks": (f"webhooks {_PAGE}", ("GET", "webhooks/")),
     "retryPolicy": ('retryPolicy(name: "one") { name }', ("GET", POLICY)),
@@ -47,6 +67,9 @@ QUERIES: dict[str, tuple[str, Row]] = {
     "retryDefaults": (f"retryDefaults({WORK}) {{ scope }}", ("GET", f"retry-defaults/{PROJECT}")),
     "retrySettings": (f"retrySettings({WORK}) {{ scope }}", ("GET", f"retry-settings/{PROJECT}")),
     "failureCategory": ('failureCategory(name: "one") { name }', ("GET", CATEGORY)),
+    "priorityClass": ('priorityClass(name: "one") { name }', ("GET", PRIORITY_CLASS)),
+    "priorityClasses": (f"priorityClasses {_PAGE}", ("GET", "priority-classes/")),
+    "preemptions": (f"preemptions {_PAGE}", ("GET", "preemptions/")),
     "failureCategories": (f"failureCategories {_PAGE}", ("GET", "failure-categories/")),
     "simulateRetryPolicy": (
         "simulateRetryPolicy(chains: [{terminations: [{exit_code: 1}]}]) { summary { chains } }",
@@ -58,6 +81,8 @@ QUERIES: dict[str, tuple[str, Row]] = {
 _WORK = {"project": "acme/work"}
 _QUEUE = {**_WORK, "name": "one"}
 _SESSION = {"id": "{session}"}
+_SCHEDULE = {"id": "{schedule}"}
+_TEMPLATE = {"template": {"command": ["true"]}}
 _WEBHOOK = {"id": "{webhook}"}
 _ONE = {"name": "one"}
 _MATCHERS = [{"onConditions": MATCHERS[0]["onConditions"]}]
@@ -71,10 +96,29 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
         ("POST", "sessions/bulk/"),
     ),
     "cancelSession": (_SESSION, ("POST", f"{SESSION}cancel/")),
+    "giveUpSession": (_SESSION, ("POST", f"{SESSION}give-up/")),
     "preemptSession": (_SESSION, ("POST", f"{SESSION}preempt/")),
     "retrySession": (_SESSION, ("POST", f"{SESSION}retry/")),
     "cancelSessions": ({"filter": {}}, ("POST", "sessions/bulk-cancel/")),
     "retrySessions": ({"filter": {}}, ("POST", "sessions/bulk-retry/")),
+    "updateFailure": (
+        {**_WORK, "key": "one", "muted": True},
+        ("PATCH", f"{FAILURE} in project"),
+    ),
+    "createSchedule": (
+        {**_WORK, **_TEMPLATE, "name": "new", "every": 60},
+        ("POST", "schedules/"),
+    ),
+    "replaceSchedule": ({**_SCHEDULE, **_TEMPLATE, "every": 60}, ("PUT", SCHEDULE)),
+    "updateSchedule": ({**_SCHEDULE, "every": 60}, ("PATCH", SCHEDULE)),
+    "deleteSchedule": (_SCHEDULE, ("DELETE", SCHEDULE)),
+    "pauseSchedule": (_SCHEDULE, ("POST", f"{SCHEDULE}pause/")),
+    "resumeSchedule": (_SCHEDULE, ("POST", f"{SCHEDULE}resume/")),
+    "triggerSchedule": (_SCHEDULE, ("POST", f"{SCHEDULE}trigger/")),
+    "backfillSchedule": (
+        {**_SCHEDULE, "from": "2020-01-31T12:00:00Z", "to": "2020-01-31T12:00:00Z"},
+        ("POST", f"{SCHEDULE}backfill/"),
+    ),
     "createWebhook": ({**_WORK, "url": "https://example.com/"}, ("POST", "webhooks/")),
     "updateWebhook": ({**_WEBHOOK, "description": "because"}, ("PATCH", WEBHOOK)),
     "deleteWebhook": (_WEBHOOK, ("DELETE", WEBHOOK)),
@@ -86,6 +130,8 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
         {**_WEBHOOK, "since": "2030-01-31T12:00:00Z"},
         ("POST", f"{WEBHOOK}redeliver/"),
     ),
+    "openBreaker": ({"signature": "fedcba987654"}, ("POST", "breakers/")),
+    "closeBreaker": ({"id": "{breaker}"}, ("POST", f"{BREAKER}close/")),
     "createToken": ({"name": "new"}, ("POST", "tokens/")),
     "revokeToken": ({"id": "{prefix}"}, ("DELETE", TOKEN)),
     "createMembership": (
@@ -113,6 +159,10 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
     ),
     "replaceFailureCategory": ({**_ONE, "matchers": _MATCHERS}, ("PUT", CATEGORY)),
     "updateFailureCategory": ({**_ONE, "position": 3}, ("PATCH", CATEGORY)),
+    "createPriorityClass": ({"name": "new", "value": 8}, ("POST", "priority-classes/")),
+    "replacePriorityClass": ({**_ONE, "value": 7}, ("PUT", PRIORITY_CLASS)),
+    "updatePriorityClass": ({**_ONE, "preemptible": False}, ("PATCH", PRIORITY_CLASS)),
+    "deletePriorityClass": (_ONE, ("DELETE", PRIORITY_CLASS)),
     "deleteFailureCategory": (_ONE, ("DELETE", CATEGORY)),
     "updateRetryDefaults": ({**_WORK, "policy": {"maxRetries": 1}}, ("PATCH", _DEFAULTS)),
     "replaceRetryDefaults": ({**_WORK, "policy": {"maxRetries": 1}}, ("PUT", _DEFAULTS)),
@@ -130,6 +180,11 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
     "uncordonExecutor": (_ONE, ("POST", f"{EXECUTOR}uncordon/")),
     "drainExecutor": (_ONE, ("POST", f"{EXECUTOR}drain/")),
     "renewExecutorToken": (_ONE, ("POST", f"{EXECUTOR}token/")),
+    "quarantineNode": (
+        {**_ONE, "executor": "one", "reason": "because"},
+        ("POST", f"{NODE}quarantine/"),
+    ),
+    "releaseNode": ({**_ONE, "executor": "one"}, ("POST", f"{NODE}release/")),
 }
 """Mutation -> its input, and the call of REST of which it is one."""
 
@@ -138,22 +193,23 @@ def _page(field: str, node: str) -> str:
     return f"{field} {{ edges {{ node {node} }} }}"
 
 
-_DOMAIN_TOLD = "{ domain { name createdAt } }"
-_PROJECT_TOLD = "{ project { name createdAt domain { name createdAt } } }"
-_SESSION_TOLD = "{ session { name environ } }"
-_ATTEMPTS = f"{{ {_page('attempts', _SESSION_TOLD)} }}"
-_LEASES = f"{{ {_page('leases', _SESSION_TOLD)} }}"
+_DOMAIN_FIELDS = "{ domain { name createdAt } }"
+_PROJECT_FIELDS = "{ project { name createdAt domain { name createdAt } } }"
+_SESSION_FIELDS = "{ session { name environ } }"
+_ATTEMPTS = f"{{ {_page('attempts', _SESSION_FIELDS)} }}"
+_LEASES = f"{{ {_page('leases', _SESSION_FIELDS)} }}"
 NESTED: dict[str, str] = {
-    "Project.domain": f'project(address: "acme/work") {_DOMAIN_TOLD}',
-    "RetryPolicy.domain": _page("retryPolicies", _DOMAIN_TOLD),
-    "RetryPolicy.project": _page("retryPolicies", _PROJECT_TOLD),
-    "Membership.domain": _page("memberships", _DOMAIN_TOLD),
-    "Membership.project": _page("memberships", _PROJECT_TOLD),
-    "Token.project": _page("tokens", _PROJECT_TOLD),
-    "Queue.project": _page("queues", _PROJECT_TOLD),
-    "Webhook.project": _page("webhooks", _PROJECT_TOLD),
-    "JobSet.project": _page("jobSets", _PROJECT_TOLD),
-    "Session.project": _page("sessions", _PROJECT_TOLD),
+    "Project.domain": f'project(address: "acme/work") {_DOMAIN_FIELDS}',
+    "RetryPolicy.domain": _page("retryPolicies", _DOMAIN_FIELDS),
+    "RetryPolicy.project": _page("retryPolicies", _PROJECT_FIELDS),
+    "Membership.domain": _page("memberships", _DOMAIN_FIELDS),
+    "Membership.project": _page("memberships", _PROJECT_FIELDS),
+    "Token.project": _page("tokens", _PROJECT_FIELDS),
+    "Queue.project": _page("queues", _PROJECT_FIELDS),
+    "Webhook.project": _page("webhooks", _PROJECT_FIELDS),
+    "Schedule.project": _page("schedules", _PROJECT_FIELDS),
+    "JobSet.project": _page("jobSets", _PROJECT_FIELDS),
+    "Session.project": _page("sessions", _PROJECT_FIELDS),
     "Session.queue": "sessions { edges { node { queue { name project { name } } } } }",
     "Session.parentSession": "sessions { edges { node { parentSession { name } } } }",
     "Session.rootSession": "sessions { edges { node { rootSession { name environ } } } }",

@@ -26,8 +26,11 @@ READ_ONLY = {
     "sessions_app_retrydecision",
     "sessions_app_auditentry",
     "scheduler_lease",
+    "scheduler_node",
+    "scheduler_preemption",
     "reprise_heartbeat",
     "reprise_parkedtask",
+    "sessions_app_breaker",
 }
 
 
@@ -56,7 +59,7 @@ def test_only_cluster_admins_enter(staff: bool) -> None:
     assert b"/admin/" not in client.get("/").content
 
 
-def test_what_others_send_changes_nothing() -> None:
+def test_requests_of_others_change_nothing() -> None:
     world = World(1)
     session = world.chain()
     client = Client()
@@ -141,7 +144,7 @@ def test_pages_ask_nobody_else_for_anything(client: Client) -> None:
             assert not re.match(r"(https?:)?//", address), (page, address)
 
 
-def test_what_only_the_services_write_can_be_read_but_not_changed(client: Client) -> None:
+def test_rows_of_services_can_be_read_but_not_changed(client: Client) -> None:
     World(1)
     before = {kind: columns(record) for kind, record in records().items() if kind in READ_ONLY}
     for kind, record in records().items():
@@ -216,19 +219,21 @@ def test_the_first_page_counts_what_waits_runs_and_fails(client: Client) -> None
 
 
 @pytest.mark.parametrize(
-    ("silent", "heard", "told"),
+    ("silent", "heard", "words"),
     [
-        (0, 1, "The only one was heard within the last minute."),
-        (0, 2, "All 2 were heard within the last minute."),
+        (0, 1, "The only executor sent a heartbeat within the last minute."),
+        (0, 2, "All 2 sent a heartbeat within the last minute."),
         (1, 1, "1 of 2 is silent; it gets no leases."),
         (2, 1, "2 of 3 are silent; they get no leases."),
     ],
 )
-def test_executors_are_counted_in_words(client: Client, silent: int, heard: int, told: str) -> None:
+def test_executors_are_counted_in_words(
+    client: Client, silent: int, heard: int, words: str
+) -> None:
     for number in range(silent + heard):
         seen = timezone.now() - timedelta(days=number < silent)
         Executor.objects.create(name=f"e{number}", last_seen_at=seen)
-    assert told in " ".join(text_of(client.get("/admin/")).split())
+    assert words in " ".join(text_of(client.get("/admin/")).split())
 
 
 def test_every_file_of_the_theme_is_served_by_us() -> None:

@@ -71,7 +71,7 @@ def test_making_changing_and_deleting_are_audited(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("matchers", "told"),
+    ("matchers", "message"),
     [
         ("", "This field is required."),
         ("[", "The text is not valid YAML"),
@@ -84,10 +84,10 @@ def test_making_changing_and_deleting_are_audited(client: Client) -> None:
     ],
 )
 def test_a_fault_is_told_with_its_path_and_its_line(
-    client: Client, matchers: str, told: str
+    client: Client, matchers: str, message: str
 ) -> None:
     page = add(client, "gpu", matchers)
-    assert errors_of(page)["matchers"][0].startswith(told)
+    assert errors_of(page)["matchers"][0].startswith(message)
     if matchers:
         assert page.context["adminform"].form["matchers"].value() == matchers
     assert not FailureCategory.objects.exists()
@@ -109,7 +109,7 @@ def test_a_taken_name_and_a_position_that_is_none_are_refused(client: Client) ->
     assert FailureCategory.objects.count() == 1
 
 
-def test_what_people_wrote_is_shown_and_never_run(client: Client) -> None:
+def test_text_of_people_is_shown_and_never_run(client: Client) -> None:
     evil = "<script>alert(1)</script>"
     add(client, "gpu", f"- onPodMessage: {{pattern: '{evil}'}}\n")
     row = FailureCategory.objects.get()

@@ -1,4 +1,4 @@
-"""What the pages of operators and of users tell of a decision that named policies made."""
+"""Tests of how the pages of operators and of users show a decision that named policies made."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_a_sessions_page_shows_the_same(client: Client, failed: Session) -> None
     child = retried(failed)
     text = text_of(client.get(url(SESSION, "change", failed.pk)))
     assert "category too_small" in text
-    assert "Its policies: grow revision 2 ." in text
+    assert "Policies used: grow revision 2 ." in text
     assert "memory 2Gi → 4Gi" in text
     assert "Policies grow" in text
     assert "memory 2Gi → 4Gi" in text_of(client.get(url(SESSION, "change", child.pk)))
@@ -91,30 +91,28 @@ def test_a_refusal_is_told_in_words(client: Client, project: Project) -> None:
     assert "no retry: nobody asked for retries no_policy" in text
 
 
-def test_what_one_types_is_set_apart_and_nothing_is_run() -> None:
+def test_commands_are_set_apart_and_nothing_is_run() -> None:
     assert coded("say `reprise get` & <b>") == "say <code>reprise get</code> &amp; &lt;b&gt;"
     assert coded("`<b>`") == "<code>&lt;b&gt;</code>"
     assert coded("one ` alone <b>") == "one ` alone &lt;b&gt;"
 
 
-def test_who_asked_for_a_retry_that_waits_and_its_slot_are_told(
+def test_the_author_and_the_slot_of_a_waiting_retry_are_shown(
     client: Client, failed: Session
 ) -> None:
     RetryDecision.objects.filter(pk=failed.pk).update(paced=True, requested_by="olga")
     text = text_of(client.get(url(DECISION, "change", failed.pk)))
-    assert "asked for by olga, with a slot under the storm limits" in text
+    assert "requested by olga, delayed by the storm limits" in text
 
 
 def test_a_policy_that_is_gone_is_named_without_a_link(client: Client, failed: Session) -> None:
     RetryPolicy.objects.all().delete()
-    assert "grow revision 2, which is gone" in text_of(
-        client.get(url(DECISION, "change", failed.pk))
-    )
+    assert "grow revision 2 (deleted)" in text_of(client.get(url(DECISION, "change", failed.pk)))
     factories.named_policy("grow", retryLimit=1)
     factories.named_policy("grow", retryLimit=2)
     # Another policy has the name now, and a second revision, too.
     text = text_of(client.get(url(DECISION, "change", failed.pk)))
-    assert "grow revision 2, which is gone" in text
+    assert "grow revision 2 (deleted)" in text
 
 
 def test_pages_take_as_many_statements_for_a_longer_chain(client: Client, failed: Session) -> None:
@@ -132,14 +130,14 @@ def test_users_see_rule_budget_category_and_memory(project: Project, failed: Ses
     client = Client()
     client.force_login(factories.user("mia", project=project))
     text = text_of(client.get(f"/sessions/{failed.pk}/"))
-    for told in (
+    for words in (
         "category too_small",
         "rule grow/more-memory",
         "next attempt: memory 2Gi → 4Gi",
         "avoids node node-1",
         "Policies grow",
     ):
-        assert told in text
+        assert words in text
     text = text_of(client.get(f"/sessions/{child.pk}/"))
     assert "grow/more-memory 1 of 3" in text
     assert "memory 2Gi → 4Gi" in text
@@ -148,13 +146,13 @@ def test_users_see_rule_budget_category_and_memory(project: Project, failed: Ses
 def test_the_reason_is_said_to_users_as_the_command_says_it(project: Project) -> None:
     client = Client()
     client.force_login(factories.user("mia", project=project))
-    for policy, told in (
+    for policy, words in (
         ({}, "Not retried : nobody asked for retries"),
         ({"max_retries": 1, "retry_on_exit_codes": [9]}, "its policy does not retry after this"),
     ):
         session = factories.submit(project, retry_policy=policy)
         factories.settle(factories.start(session))
-        assert told in text_of(client.get(f"/sessions/{session.pk}/"))
+        assert words in text_of(client.get(f"/sessions/{session.pk}/"))
     session = factories.submit(project, retry_policy=factories.policy(max_retries=1))
     factories.settle(factories.start(session))
     retries_dispatch()

@@ -6,9 +6,10 @@ import pytest
 from django.test import Client
 
 from retry.policies.documents import PolicyDocument
-from retry.policies.unreachable_rules import shadowed
-from sessions_app.admin.policy_document import EXAMPLE, read_policy
-from sessions_app.admin.revisions import difference
+from retry.policies.unreachable_rules import unreachable_rules
+from sessions_app.api.http.policy_text import read_policy
+from sessions_app.forms.policy_document import EXAMPLE
+from sessions_app.forms.revisions import difference
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
 from sessions_app.services.resources.policies import policy_apply
@@ -66,15 +67,13 @@ def limits() -> list[int | None]:
 def test_a_new_one_begins_as_an_example_that_is_valid_as_it_is(client: Client) -> None:
     shown = client.get(url(POLICY, "add")).context["form"]["text"].value()
     assert shown == EXAMPLE
-    assert shadowed(read_policy(EXAMPLE)) == []
+    assert unreachable_rules(read_policy(EXAMPLE)) == []
     page = add(client, EXAMPLE, follow=True)
     assert messages_of(page) == ["Revision 1 of my-policy decides from now on."]
     assert page.request["PATH_INFO"] == url(POLICY, "change", RetryPolicy.objects.get().pk)
 
 
-def test_what_is_saved_is_what_rest_would_save_and_is_audited(
-    client: Client, project: Project
-) -> None:
+def test_the_form_saves_the_same_as_rest_and_is_audited(client: Client, project: Project) -> None:
     text = document(scope=", domain: acme, project: ml", spec="{rules: [{action: Retry, "
     "onExitCodes: {operator: In, values: [137]}}]}")  # fmt: skip
     assert add(client, text).status_code == 302
@@ -96,7 +95,7 @@ def test_an_edit_is_a_revision_and_the_same_again_is_none(client: Client) -> Non
     shown = client.get(url(POLICY, "change", policy.pk)).context["form"]
     same: dict[str, Any] = {name: shown[name].value() for name in ("text", "revision")}
     page = client.post(url(POLICY, "change", policy.pk), same, follow=True)
-    assert messages_of(page) == ["Nothing is changed: this is what revision 1 says."]
+    assert messages_of(page) == ["Nothing was changed: revision 1 has the same text."]
     edit(client, policy, document(spec="{retryLimit: 2}"), revision="1")
     assert limits() == [1, 2]
     assert [entry.action for entry in audited_acts().order_by("pk")] == [
@@ -106,7 +105,7 @@ def test_an_edit_is_a_revision_and_the_same_again_is_none(client: Client) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "This field is required."),
         ("a: [", "The text is not valid YAML: did not find expected node content (line 2, col"),
@@ -141,11 +140,11 @@ def test_an_edit_is_a_revision_and_the_same_again_is_none(client: Client) -> Non
     ],
 )  # fmt: skip
 def test_a_fault_is_told_with_its_path_and_its_line(
-    client: Client, project: Project, text: str, told: str
+    client: Client, project: Project, text: str, message: str
 ) -> None:
     page = add(client, text)
     (refusal,) = errors_of(page)["text"]
-    assert refusal.startswith(told)
+    assert refusal.startswith(message)
     assert page.context["form"]["text"].value() == text
     assert not RetryPolicy.objects.exists()
     assert not audited_acts().exists()
@@ -164,18 +163,18 @@ def test_a_taken_name_is_refused_with_the_place_that_has_it(
     client: Client, project: Project
 ) -> None:
     factories.named_policy("ml")
-    (told,) = errors_of(add(client, document()))["text"]
-    assert told == "metadata.name (line 3): cluster has a retry policy 'ml' already"
-    (told,) = errors_of(add(client, document(scope=", domain: acme")))["text"]
-    assert "the cluster has a retry policy 'ml', which this one would shadow" in told
+    (error,) = errors_of(add(client, document()))["text"]
+    assert error == "metadata.name (line 3): cluster has a retry policy 'ml' already"
+    (error,) = errors_of(add(client, document(scope=", domain: acme")))["text"]
+    assert "the cluster has a retry policy 'ml', which this one would shadow" in error
 
 
 def test_name_and_scope_of_a_policy_stay(client: Client, project: Project) -> None:
     policy = factories.named_policy("ml")
-    (told,) = errors_of(edit(client, policy, document(name="other")))["text"]
-    assert told == "metadata.name (line 3): must stay 'ml'"
-    (told,) = errors_of(edit(client, policy, document(scope=", domain: acme")))["text"]
-    assert told == "metadata.domain (line 3): must be absent here"
+    (error,) = errors_of(edit(client, policy, document(name="other")))["text"]
+    assert error == "metadata.name (line 3): must stay 'ml'"
+    (error,) = errors_of(edit(client, policy, document(scope=", domain: acme")))["text"]
+    assert error == "metadata.domain (line 3): must be absent here"
     assert RetryPolicy.objects.get().revision == 1
 
 
@@ -187,7 +186,7 @@ def test_nobody_overwrites_an_edit_that_they_have_not_seen(client: Client) -> No
     page = edit(client, policy, mine, revision="1")
     (text,) = errors_of(page)["__all__"]
     assert "not at revision 1 any more: bob made revision 2" in text
-    assert "Save again to put yours over it." in text_of(page)
+    assert "Save again to replace it." in text_of(page)
     assert limits() == [1, 2]
     again = page.context["form"]
     assert again["text"].value() == mine
@@ -200,9 +199,9 @@ def test_a_rule_that_is_never_reached_is_warned_of(client: Client) -> None:
     spec += "onConditions: [OOMKilled]}]}"
     page = add(client, document(spec=spec), follow=True)
     assert messages_of(page) == ["Revision 1 of ml decides from now on."]
-    told = "Rules that never decide: spec.rules[1] (late) is never reached"
-    assert told in text_of(page)
-    assert told in text_of(client.get(url(POLICY, "revision", RetryPolicy.objects.get().pk, 1)))
+    warning = "Rules that never decide: spec.rules[1] (late) is never reached"
+    assert warning in text_of(page)
+    assert warning in text_of(client.get(url(POLICY, "revision", RetryPolicy.objects.get().pk, 1)))
 
 
 def test_the_list_says_scope_rules_and_places(client: Client, project: Project) -> None:
@@ -213,7 +212,7 @@ def test_the_list_says_scope_rules_and_places(client: Client, project: Project) 
     retry_settings_put(ConfigScope(), by="root", default_policy="wide")
     page = client.get(url(POLICY))
     rows = {row.name: row.details for row in page.context["cl"].result_list}
-    assert {name: (told.rules, told.places) for name, told in rows.items()} == {
+    assert {name: (row.rules, row.places) for name, row in rows.items()} == {
         "middle": (0, []),
         "narrow": (0, ["acme/ml/default"]),
         "wide": (1, ["the default", "acme/ml/default"]),
@@ -292,8 +291,8 @@ def test_one_that_chains_name_is_archived_and_can_be_brought_back(
     policy = archived(project)
     assert policy.archived_at is not None
     page = client.get(url(POLICY, "change", policy.pk))
-    assert "For them it goes on deciding; nothing new can name it." in text_of(page)
-    assert "Save and bring back" in text_of(page)
+    assert "It continues to decide for them, but new chains cannot use it." in text_of(page)
+    assert "Save and restore" in text_of(page)
     assert "is archived" in messages_of(delete(client, policy))[0]
     shown = page.context["form"]
     edit(client, policy, shown["text"].value(), revision=shown["revision"].value())
@@ -316,10 +315,10 @@ def test_a_revision_shows_what_it_changed(client: Client) -> None:
     assert ("-", "spec: {retryLimit: 1, defaultAction: Fail}") in lines
     assert ("+", "spec: {retryLimit: 2, defaultAction: Fail}") in lines
     assert "1 line added and 1 removed since revision 1" in text_of(page)
-    assert "This decides now." in text_of(page)
+    assert "This revision applies now." in text_of(page)
     first = revision(client, policy, 1)
     assert first.context["difference"] is None
-    assert "Revision 2 decides now." in text_of(first)
+    assert "Revision 2 applies now." in text_of(first)
     assert f'href="{url(POLICY, "revision", policy.pk, 2)}"' in first.content.decode()
     old = client.get(url(POLICY, "change", policy.pk) + "?revision=1").context["form"]
     assert "retryLimit: 1" in old["text"].value()
@@ -347,7 +346,7 @@ def test_a_name_is_shown_as_it_is_written(client: Client) -> None:
     assert ">Ml</a>" not in page
 
 
-def test_what_people_wrote_is_shown_and_never_run(client: Client, project: Project) -> None:
+def test_text_of_people_is_shown_and_never_run(client: Client, project: Project) -> None:
     rule: dict[str, Any] = {"name": EVIL.replace("/", "|"), **OOM}
     policy = factories.named_policy("ml", rules=[rule, OOM])
     rule = {"action": "Retry", "onTerminationMessage": {"pattern": EVIL}}

@@ -44,12 +44,12 @@ def last(object_type: str) -> AuditLog:
     return entry
 
 
-def told(entry: AuditLog, field: str) -> tuple[Any, Any]:
+def change_of(entry: AuditLog, field: str) -> tuple[Any, Any]:
     return entry.data["before"].get(field), entry.data["after"].get(field)
 
 
 def served(name: str) -> list[tuple[str, Any, Any]]:
-    """What the log tells of whom an executor serves, oldest first."""
+    """Return what the log says of the projects that an executor serves, oldest first."""
     verbs = ("executor.serve", "executor.stop_serving")
     found = audited_acts().filter(actor="root", action__in=verbs, object_id=name).order_by("pk")
     return [(each.action, each.data["before"], each.data["after"]) for each in found]
@@ -138,19 +138,19 @@ def test_quotas_are_set_and_shown_with_what_is_in_use(
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("quota_sessions", "-1", "greater than or equal to 0"),
         ("quota_pending_sessions", "many", "whole number"),
-        ("quota_resources", "memory 64Gi", "is not of the form memory: 64Gi"),
+        ("quota_resources", "memory 64Gi", "write it like memory: 64Gi"),
         ("quota_resources", "memory: much", "memory: 'much' is not a quantity"),
         ("quota_resources", "memory: -1", "must not be negative"),
-        ("quota_resources", ": 1", "is not of the form"),
-        ("quota_resources", "\n".join(f"r{n}: 1" for n in range(65)), "No more than 64"),
+        ("quota_resources", ": 1", "write it like memory: 64Gi"),
+        ("quota_resources", "\n".join(f"r{n}: 1" for n in range(65)), "Give at most 64"),
     ],
 )
 def test_a_quota_that_makes_no_sense_is_refused_at_its_field(
-    client: Client, field: str, value: str, said: str
+    client: Client, field: str, value: str, message: str
 ) -> None:
     project = factories.project("work", domain="acme")
     for kind, record in (
@@ -159,7 +159,7 @@ def test_a_quota_that_makes_no_sense_is_refused_at_its_field(
     ):
         (fault,) = errors_of(change(client, kind, record, **{field: value})).items()
         assert fault[0] == field
-        assert said in fault[1][0]
+        assert message in fault[1][0]
     assert not project.quotas.exists()
 
 
@@ -173,17 +173,69 @@ def test_a_queue_is_cordoned_with_a_reason(client: Client) -> None:
     assert (queue.cordoned, queue.cordon_reason) == (True, "new racks")
     entry = last("queue")
     assert (entry.object_id, entry.project) == ("acme/work/gpu", "acme/work")
-    assert told(entry, "cordoned") == (False, True)
-    assert told(entry, "cordon_reason") == ("", "new racks")
+    assert change_of(entry, "cordoned") == (False, True)
+    assert change_of(entry, "cordon_reason") == ("", "new racks")
     assert "cordoned: false → true" in text_of(client.get(url("sessions_app_auditentry")))
     change(client, "sessions_app_queue", queue, **fields)
     assert audited_acts().count() == 1, "what changes nothing leaves no entry"
 
 
+def test_a_queue_has_time_limits_one_a_line(client: Client) -> None:
+    queue = factories.queue(factories.project("work", domain="acme"), "gpu")
+    fields = {"priority_factor": "1"}
+    for text, wrong in (
+        ("queue_timeout 5", "write it as queue_timeout max: seconds"),
+        ("run_timeout max: 5", "each is the default or the max of one of"),
+        ("queue_timeout max: nan", "more than 0"),
+        ("queue_timeout max: 5\nqueue_timeout default: 6", "at most the max of 5 seconds"),
+    ):
+        page = change(client, "sessions_app_queue", queue, **fields, time_limits=text)
+        assert wrong in errors_of(page)["time_limits"][0]
+    sent = fields | {"time_limits": "queue_timeout default: 600\r\n queue_timeout  max : 7200.5"}
+    assert change(client, "sessions_app_queue", queue, **sent).status_code == 302
+    queue.refresh_from_db()
+    assert queue.time_limits == {"queue_timeout": {"default": 600, "max": 7200.5}}
+    assert change_of(last("queue"), "time_limits")[0] == {}
+
+
+def test_a_queue_has_a_breaker_and_a_retry_budget(client: Client) -> None:
+    queue = factories.queue(factories.project("work", domain="acme"), "gpu")
+    fields = {"priority_factor": "1"}
+    for name, text, wrong in (
+        ("breaker", '{"chains": 1}', "chains: Input should be greater than or equal to 2"),
+        ("retry_budget", '{"ratio": -1}', "ratio: must be between 0 and 100"),
+        ("retry_budget", "50", "Input should be"),
+    ):
+        page = change(client, "sessions_app_queue", queue, **fields, **{name: text})
+        assert wrong in errors_of(page)[name][0]
+    sent = fields | {"breaker": '{"chains": 5}', "retry_budget": '{"burst": 9}'}
+    assert change(client, "sessions_app_queue", queue, **sent).status_code == 302
+    queue.refresh_from_db()
+    assert queue.breaker == {"chains": 5, "window": 600, "probe_after": 60}
+    assert queue.retry_budget is not None
+    assert (queue.retry_budget["burst"], queue.retry_budget["over"]) == (9, "postpone")
+    assert change_of(last("queue"), "breaker")[0] is None
+    change(client, "sessions_app_queue", queue, **fields)
+    queue.refresh_from_db()
+    assert (queue.breaker, queue.retry_budget) == (None, None)
+
+
+def test_an_operator_closes_breakers(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    first, second = factories.breaker(project), factories.breaker(project, signature="ba9876543210")
+    assert "acme/work" in text_of(client.get(url("sessions_app_breaker")))
+    for action, each, muted in (("close", first, False), ("close_and_mute", second, True)):
+        sent = {"action": action, "_selected_action": str(each.pk)}
+        done = client.post(url("sessions_app_breaker"), sent, follow=True)
+        assert "What they held goes on." in messages_of(done)[0]
+        each.refresh_from_db()
+        assert (each.state, each.muted, each.closed_by) == ("closed", muted, "root")
+
+
 def test_a_queue_has_limits_one_a_line(client: Client) -> None:
     queue = factories.queue(factories.project("work", domain="acme"), "gpu")
     fields = {"priority_factor": "1"}
-    for text, wrong in (("cpu", "use the form resource: amount"), ("cpu: many", "not a quantity")):
+    for text, wrong in (("cpu", "write it as resource: amount"), ("cpu: many", "not a quantity")):
         page = change(client, "sessions_app_queue", queue, **fields, resource_limits=text)
         assert wrong in errors_of(page)["resource_limits"][0]
     sent = fields | {"resource_limits": "cpu: 200\r\n\r\n sessions : 5 "}
@@ -196,6 +248,39 @@ def test_a_queue_has_limits_one_a_line(client: Client) -> None:
     page = text_of(client.get(url("sessions_app_queue", "change", queue.pk)))
     assert "25.0% of the pool; effective priority 0.5" in page
     assert "cpu 20" in page
+
+
+def test_the_list_of_queues_shows_share_and_waiting_as_bars(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    for name, cost, waits in (("gpu", 0.25, 2), ("slow", 0.05, 1), ("idle", 0.0, 0)):
+        queue = factories.queue(project, name)
+        for _ in range(waits):
+            factories.submit(project, queue=name)
+        QueueUsage.objects.create(
+            queue=queue, cost=cost, current_priority=0.5, computed_at=timezone.now()
+        )
+    page = client.get(url("sessions_app_queue")).content.decode()
+    bars = re.findall(r'<progress class="bar" value="([^"]+)" max="([^"]+)"', page)
+    assert bars == [
+        *(("0.0", "0.25"), ("0", "2")),  # the default queue
+        *(("0.25", "0.25"), ("2", "2")),
+        *(("0.0", "0.25"), ("0", "2")),
+        *(("0.05", "0.25"), ("1", "2")),
+    ]
+    assert "25.0%" in page
+
+
+def test_a_list_folds_what_many_queues_use_and_no_is_nothing_bad(client: Client) -> None:
+    project = factories.project("work", domain="acme")
+    factories.named_policy("popular", retryLimit=1)
+    for number in range(9):
+        factories.attach(factories.queue(project, f"batch-{number}"), "popular")
+    page = client.get(url("sessions_app_retrypolicy"))
+    assert "acme/work/batch-2 and 6 more" in text_of(page)
+    assert page.content.count(b"<details") == 1
+    tokens = client.get(url("auth_user")).content.decode()
+    assert "close_small" not in tokens
+    assert re.search(r"yes\s*</td>", tokens)
 
 
 def test_a_new_default_queue_takes_the_place_of_the_old_one(client: Client) -> None:
@@ -217,10 +302,10 @@ def test_a_queue_names_policies_in_their_order(client: Client) -> None:
     assert change(client, "sessions_app_queue", queue, **sent).status_code == 302
     queue.refresh_from_db()
     assert queue.retry_policies == ["three", "one"]
-    assert told(last("queue"), "retry_policies") == ([], ["three", "one"])
+    assert change_of(last("queue"), "retry_policies") == ([], ["three", "one"])
     page = client.get(url("sessions_app_queue", "change", queue.pk))
     assert page.context["adminform"].form["retry_policies"].value() == "three\none"
-    assert "within reach: one, three, two" in text_of(page)
+    assert "available: one, three, two" in text_of(page)
     assert "three, one" in text_of(client.get(url("sessions_app_queue")))
     change(client, "sessions_app_queue", queue, **fields, retry_policies="three\r\none")
     assert audited_acts().filter(object_type="queue").count() == 1
@@ -279,7 +364,7 @@ def test_a_role_is_given_in_exactly_one_place(client: Client) -> None:
     assert list(errors_of(page)) == ["user"]
     role = Membership.objects.get()
     change(client, kind, role, role=Role.MAINTAINER, project=here)
-    assert told(last("membership"), "role") == ("member", "maintainer")
+    assert change_of(last("membership"), "role") == ("member", "maintainer")
     client.post(url(kind, "delete", role.pk), {"post": "yes"})
     assert not Membership.objects.exists()
 
@@ -296,7 +381,7 @@ def test_a_project_goes_while_nothing_ever_ran_in_it(client: Client) -> None:
     secret = factories.token(factories.user(project=new), project=new)
     factories.quotas(new, sessions=3)
     page = client.get(url("sessions_app_project", "delete", new.pk))
-    assert "tokens narrowed to it" in text_of(page)
+    assert "tokens restricted to it" in text_of(page)
     assert client.get(url("sessions_app_project", "delete", used.pk)).status_code == 403
     executor = factories.executor("gpu-1", projects=(new,))
     address = url("sessions_app_project", "delete", new.pk)
@@ -314,7 +399,7 @@ def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     kind = "sessions_app_apitoken"
     page = client.post(url(kind, "add"), {"name": "ci", "user": user.pk})
     secret = shown_token(page)
-    assert "it has no end" in text_of(page)
+    assert "it does not expire" in text_of(page)
     assert "no-store" in page["Cache-Control"]
     assert secret not in str(page.cookies) + str(client.cookies)
     found = token_find(secret)
@@ -333,7 +418,9 @@ def test_a_token_is_shown_once_and_revoked(client: Client) -> None:
     assert last("token").action == "token.revoke"
 
 
-def test_whoever_lets_somebody_in_is_told_what_sessions_may(client: Client, settings: Any) -> None:
+def test_a_new_member_comes_with_a_note_on_what_sessions_may_do(
+    client: Client, settings: Any
+) -> None:
     warning = "whoever may submit them acts as that user"
     secret = {"password1": "long enough 9", "password2": "long enough 9"}
     for user, expected in (("", False), ("ada", True)):
@@ -380,7 +467,7 @@ def test_an_executor_is_made_with_its_token_and_cordoned(client: Client) -> None
     assert (executor.cordoned, executor.projects.count()) == (True, 0)
     (closing,) = audited_acts().filter(action="executor.change")
     assert (closing.actor, closing.object_id) == ("root", "gpu-1")
-    assert told(closing, "cordoned") == (False, True)
+    assert change_of(closing, "cordoned") == (False, True)
     assert served("gpu-1")[1:] == [("executor.stop_serving", {"project": "acme/work"}, {})]
 
 
@@ -403,7 +490,7 @@ def test_a_change_leaves_alone_what_the_executor_says_meanwhile(
     assert set(last("executor").data["after"]) == {"cordoned", "cordon_reason"}
 
 
-def test_whoever_is_slower_with_the_same_name_is_told(
+def test_the_slower_one_with_the_same_name_is_refused(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = ExecutorAdmin.store
@@ -443,7 +530,7 @@ def test_users_are_made_changed_and_switched_off_but_never_deleted(client: Clien
     assert mia.check_password("long enough 9")
     assert "long enough" not in str(last("user").data)
     change(client, "auth_user", mia, username="mia", email="mia@example.org")
-    assert told(last("user"), "is_active") == (True, False)
+    assert change_of(last("user"), "is_active") == (True, False)
     assert client.post(url("auth_user", "delete", mia.pk), {"post": "yes"}).status_code == 403
     sent = {"password1": "another one 9", "password2": "another one 9", "usable_password": "true"}
     client.post(f"/admin/auth/user/{mia.pk}/password/", sent)
@@ -470,9 +557,9 @@ def test_groups_and_periodic_tasks_are_audited_like_all_else(client: Client) -> 
     assert add(client, kind, enabled="on", **fields).status_code == 302
     task = PeriodicTask.objects.get(name="mine")
     change(client, kind, task, **fields)
-    assert told(last("periodic_task"), "enabled") == (True, False)
+    assert change_of(last("periodic_task"), "enabled") == (True, False)
     client.post(url(kind), {"action": "enable_tasks", "_selected_action": task.pk})
-    assert told(last("periodic_task"), "enabled") == (False, True)
+    assert change_of(last("periodic_task"), "enabled") == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -513,7 +600,7 @@ def test_a_wait_that_the_sweep_could_not_reckon_with_is_refused(client: Client, 
     assert list(errors_of(page)) == ["unconfirmed_after"]
 
 
-def test_what_fails_after_the_change_takes_the_audit_entry_with_it(
+def test_a_failure_after_the_change_takes_the_audit_entry_with_it(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.raise_request_exception = False

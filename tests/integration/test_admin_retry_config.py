@@ -1,5 +1,6 @@
 """Retry defaults, bounds and switches through the admin."""
 
+import json
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def where(**scope: int) -> str:
 
 
 def setting(**fields: Any) -> dict[str, Any]:
-    """What the form sends when these fields are set here."""
+    """Return what the form sends when these fields are set here."""
     return fields | {f"set_{name}": "on" for name in fields}
 
 
@@ -67,7 +68,7 @@ def test_each_field_shows_what_is_in_effect_and_which_layer_says_so(
     }
 
 
-def test_what_the_form_stores_is_what_rest_would_store(client: Client, project: Project) -> None:
+def test_the_form_stores_the_same_as_rest(client: Client, project: Project) -> None:
     sent = setting(
         max_retries="4",
         max_preemption_retries="",
@@ -208,7 +209,7 @@ def test_moving_a_switch_is_asked_twice_and_says_how_many_wait(
     ):
         page = switch(client, scope, mode="off")
         assert page.context["waiting"].scheduled.value == count
-        assert f"{count} scheduled retries will be held when the time comes" in text_of(page)
+        assert f"{count} scheduled retries will be held when due" in text_of(page)
     assert not RetrySettings.objects.exists()
     assert not audited_acts().exists()
 
@@ -235,7 +236,7 @@ def test_switching_on_tells_of_the_held_ones_and_lets_them_go(
     row = RetrySettings.objects.get()
     page = client.post(url(SETTINGS, "change", row.pk), {"mode": "on"})
     assert page.context["waiting"].held.value == 1
-    assert "1 held retry may go on" in text_of(page)
+    assert "1 held retry can start" in text_of(page)
     client.post(url(SETTINGS, "change", row.pk), {"mode": "on", "confirmed": "paused to on"})
     assert held_resume() == 1
 
@@ -295,6 +296,33 @@ def test_a_confirmation_keeps_what_was_typed_beside_the_switch(client: Client) -
     switch(client, "?cluster=1", **kept, confirmed=page.context["move"])
     row = RetrySettings.objects.get()
     assert (row.mode, row.default_policy, row.retries_per_minute) == ("paused", "wide", 600)
+
+
+RULE = {"chains": 5, "window": 600, "probe_after": 60}
+
+
+@pytest.mark.parametrize("scope", ["cluster", "project"])
+def test_the_cluster_and_projects_have_a_breaker(
+    client: Client, project: Project, scope: str
+) -> None:
+    at = "?cluster=1" if scope == "cluster" else where(project=project.pk)
+    sent = {"mode": "on", "breaker": '{"chains": 5}', "retry_budget": '{"burst": 9}'}
+    assert switch(client, at, **sent).status_code == 302
+    row = RetrySettings.objects.get()
+    assert (row.breaker, (row.retry_budget or {})["burst"]) == (RULE, 9)
+    form = client.get(url(SETTINGS, "change", row.pk)).context["form"]
+    assert json.loads(form["breaker"].value()) == RULE
+    for wrong in ('{"chains": 1}', "[]", '{"chain": 3}', "x", "[" * 5_000, '{"window": NaN}'):
+        assert list(errors_of(switch(client, at, mode="on", breaker=wrong))) == ["breaker"], wrong
+    assert switch(client, at, mode="on").status_code == 302
+    row.refresh_from_db()
+    assert (row.breaker, row.retry_budget) == (None, None)
+
+
+def test_a_domain_has_no_breaker(client: Client, project: Project) -> None:
+    sent = {"mode": "on", "breaker": '{"chains": 5}'}
+    assert switch(client, where(domain=project.domain.pk), **sent).status_code == 302
+    assert RetrySettings.objects.get().breaker is None
 
 
 def test_a_switch_is_not_deleted(client: Client) -> None:

@@ -3,14 +3,13 @@
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.admin import base, filters, sessions
 from sessions_app.core.states import RetryState, Status
-from sessions_app.models import LogChunk, Project, Session
+from sessions_app.models import LogChunk, PreparedAction, Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.audit import audited_acts
@@ -46,9 +45,14 @@ def listed(client: Client, query: str = "") -> set[Any]:
     return {row.pk for row in client.get(url(SESSIONS) + query).context["cl"].result_list}
 
 
-def act(client: Client, name: str, *chosen: Session, **sent: Any) -> Any:
+def choose(client: Client, name: str, *chosen: Session) -> Any:
+    """Choose sessions in the list, and an action; the question that follows."""
     keys = [session.pk for session in chosen]
-    return client.post(url(SESSIONS), {"action": name, "_selected_action": keys, **sent})
+    return client.post(url(SESSIONS), {"action": name, "_selected_action": keys}, follow=True)
+
+
+def confirm(client: Client, question: Any) -> Any:
+    return client.post(question.request["PATH_INFO"], {"confirmed": "1"}, follow=True)
 
 
 def test_a_page_shows_chain_decision_events_and_the_end_of_the_log(
@@ -79,7 +83,7 @@ def test_a_decision_is_explained_in_sentences(client: Client, project: Project) 
     assert "No policy asks for a retry." in page
 
 
-def test_what_users_wrote_is_shown_and_never_run(client: Client, project: Project) -> None:
+def test_text_of_users_is_shown_and_never_run(client: Client, project: Project) -> None:
     evil = "<script>alert(1)</script>"
     session = failed(project, name=evil, command=[evil])
     LogChunk.objects.create(
@@ -170,51 +174,54 @@ def test_the_buttons_of_a_page_retry_and_cancel(client: Client, project: Project
     assert client.post(unknown, {"do": "cancel"}).status_code == 302
 
 
-def test_many_are_cancelled_after_a_confirmation_with_an_outcome_each(
+def test_many_are_cancelled_after_a_dry_run_that_keeps_their_ids(
     client: Client, project: Project
 ) -> None:
     pending = [factories.submit(project) for _ in range(2)]
     over = failed(project)
-    page = act(client, "cancel_chains", *pending, over)
-    assert "3 sessions" in text_of(page)
+    asked = choose(client, "cancel_chains", *pending, over)
+    prepared = PreparedAction.objects.get()
+    assert set(prepared.ids) == {session.pk for session in pending}
+    assert "Cancel 2 sessions" in text_of(asked)
+    assert "the chain has ended" in text_of(asked)
+    assert f'href="{url(SESSIONS)}"' in asked.content.decode()
     assert not Session.objects.filter(status=Status.CANCELLED).exists()
-    page = act(client, "cancel_chains", *pending, over, confirmed="yes")
-    outcomes = {outcome.session_id: outcome for outcome in page.context["outcomes"]}
-    assert {key for key, outcome in outcomes.items() if outcome.done} == {s.pk for s in pending}
-    assert "the chain has ended" in outcomes[over.pk].text
-    assert "2 of 3 done." in text_of(page)
+    assert "2 of 2 cancelled" in text_of(confirm(client, asked))
     assert Session.objects.filter(status=Status.CANCELLED).count() == 2
 
 
-def test_many_are_retried_with_an_outcome_each(client: Client, project: Project) -> None:
+def test_many_are_retried_and_the_others_are_left_out(client: Client, project: Project) -> None:
     held = failed(project, retry_policy=factories.policy(retry_delay=3600))
     broken, live = failed(project), factories.submit(project)
-    page = act(client, "retry_sessions", held, broken, live, confirmed="yes")
-    assert page.context["done"] == 2
-    assert "the session is PENDING: it has not ended" in text_of(page)
+    asked = choose(client, "retry_sessions", held, broken, live)
+    assert "the session is PENDING: it has not ended" in text_of(asked)
+    confirm(client, asked)
     assert Session.objects.filter(parent__in=[held, broken]).count() == 2
     held.refresh_from_db()
     assert held.retry_state == RetryState.RETRIED
 
 
+def test_only_running_ones_can_be_preempted(client: Client, project: Project) -> None:
+    running, waiting = factories.start(factories.submit(project)), factories.submit(project)
+    asked = choose(client, "preempt_sessions", running, waiting)
+    assert "Preempt 1 session" in text_of(asked)
+    assert PreparedAction.objects.get().ids == [running.pk]
+
+
 @pytest.mark.parametrize("name", ["cancel_chains", "retry_sessions"])
-def test_an_action_on_many_costs_no_statement_for_each(
+def test_choosing_many_costs_no_statement_for_each(
     client: Client, project: Project, name: str
 ) -> None:
     def cost(count: int) -> int:
         chosen = [failed(project) for _ in range(count)]
         chosen += [factories.submit(project) for _ in range(count)]
         with CaptureQueriesContext(connection) as captured:
-            page = act(client, name, *chosen, confirmed="yes")
-        assert page.context["done"] == count
+            choose(client, name, *chosen)
+        assert len(PreparedAction.objects.latest("created_at").ids) == count
         return len(captured)
 
     cost(1)
     assert cost(20) == cost(2)
-
-
-def test_a_confirmation_of_as_many_as_can_be_chosen_is_not_too_large_to_be_sent() -> None:
-    assert sessions.MOST + 10 < settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
 
 
 def test_more_than_one_action_takes_is_refused_as_a_whole(
@@ -222,16 +229,11 @@ def test_more_than_one_action_takes_is_refused_as_a_whole(
 ) -> None:
     monkeypatch.setattr(sessions, "MOST", 2)
     chosen = [factories.submit(project) for _ in range(3)]
-    page = client.post(
-        url(SESSIONS),
-        {
-            "action": "cancel_chains",
-            "_selected_action": [s.pk for s in chosen],
-            "confirmed": "yes",
-        },
-        follow=True,
-    )
-    assert messages_of(page) == ["These are more than 2 sessions. Choose fewer: nothing was done."]
+    page = choose(client, "cancel_chains", *chosen)
+    assert not PreparedAction.objects.exists()
+    assert messages_of(page) == [
+        "More than 2 sessions were chosen. Nothing was done: choose fewer."
+    ]
     assert not Session.objects.filter(status=Status.CANCELLED).exists()
 
 
@@ -260,8 +262,6 @@ def test_the_audit_log_is_narrowed_to_people_and_to_one_object(
 
 def test_many_retries_keep_to_the_storm_limits(client: Client, project: Project) -> None:
     limits(cluster=1)
-    chosen = [failed(project) for _ in range(3)]
-    page = text_of(act(client, "retry_sessions", *chosen, confirmed="yes"))
-    assert page.count("it has its slot at") == 2
-    assert page.count("there is a new attempt") == 1
+    asked = choose(client, "retry_sessions", *(failed(project) for _ in range(3)))
+    assert "of these, waiting for their turn 2" in text_of(confirm(client, asked))
     assert Session.objects.filter(retry_state=RetryState.SCHEDULED).count() == 2

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from sessions_app.admin import simulation
-from sessions_app.admin.policy_document import EXAMPLE
+from sessions_app.forms.policy_document import EXAMPLE
 from sessions_app.models import AuditLog, Project, RetryDecision, RetryPolicy, Session
 from sessions_app.services.chains import simulate
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -50,7 +50,7 @@ def test_it_begins_with_the_example_or_with_a_policy_to_change(
     page = client.get(f"{PAGE}?policy={policy.pk}")
     assert "retryLimit: 4" in page.context["form"]["text"].value()
     assert page.context["form"]["project"].value() == project.pk
-    assert "begins as revision 1 of acme/ml/ml" in text_of(page)
+    assert "starts as revision 1 of acme/ml/ml" in text_of(page)
     change = client.get(url(POLICY, "change", policy.pk)).content.decode()
     assert f'href="{PAGE}?policy={policy.pk}"' in change
     assert f'href="{PAGE}"' in client.get(url(POLICY)).content.decode()
@@ -79,9 +79,7 @@ def test_it_tells_what_would_have_been_decided_and_changes_nothing(
     assert everything() == before
 
 
-def test_what_a_stricter_draft_saves_is_told_with_its_sign(
-    client: Client, project: Project
-) -> None:
+def test_savings_of_a_stricter_draft_have_their_sign(client: Client, project: Project) -> None:
     root = failed(project, retry_policy=factories.policy())
     retries_dispatch()
     factories.settle(factories.start(factories.tip(root)), exit_code=0, status="terminated")
@@ -102,7 +100,7 @@ def test_several_drafts_apply_in_their_order(client: Client, project: Project) -
 
 
 @pytest.mark.parametrize(
-    ("sent", "field", "told"),
+    ("sent", "field", "message"),
     [
         ({"text": HEAD + "  retryLimt: 1"}, "text", "spec.retryLimt (line 5): is not a known"),
         ({"text": ""}, "text", "This field is required."),
@@ -111,12 +109,12 @@ def test_several_drafts_apply_in_their_order(client: Client, project: Project) -
         ({"days": "3650"}, "days", "Select a valid choice."),
     ],
 )
-def test_what_is_wrong_is_told_at_its_field(
-    client: Client, project: Project, sent: dict[str, str], field: str, told: str
+def test_errors_stand_at_their_fields(
+    client: Client, project: Project, sent: dict[str, str], field: str, message: str
 ) -> None:
     page = client.post(PAGE, {"text": RETRY, "project": project.pk, "days": "7", **sent})
     (refusal,) = errors_of(page)[field]
-    assert refusal.startswith(told)
+    assert refusal.startswith(message)
     assert "result" not in page.context
 
 
@@ -126,8 +124,8 @@ def test_too_long_a_past_is_refused_with_what_to_do(
     failed(project)
     failed(project)
     monkeypatch.setattr(simulate, "MAX_TERMINATIONS", 1)
-    (told,) = errors_of(ask(client, project, RETRY))["days"]
-    assert told.startswith("Too much for one call: choose fewer days.")
+    (error,) = errors_of(ask(client, project, RETRY))["days"]
+    assert error.startswith("Too much for one call: choose fewer days.")
 
 
 def test_only_some_changed_chains_are_listed(
@@ -139,7 +137,7 @@ def test_only_some_changed_chains_are_listed(
     page = ask(client, project, RETRY)
     assert "The first 2." in text_of(page)
     assert page.content.decode().count(url("sessions_app_session", "change", "x")[:-9]) >= 2
-    assert "chains that end otherwise 3" in text_of(page)
+    assert "chains with another outcome 3" in text_of(page)
 
 
 def test_only_cluster_admins_simulate_here(project: Project) -> None:

@@ -71,8 +71,8 @@ def _transactions() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def _told() -> list[int]:
-    """What a stream has to tell, by `seq`."""
+def _streamed() -> list[int]:
+    """Return the events of a stream, by `seq`."""
     project, _ = project_ensure(domain="physics", name="simulation", by="test")
     return [event.seq for event in job_set_events(project.pk, "sweep", START, 10)]
 
@@ -82,11 +82,11 @@ def test_readers_do_not_wait_for_transactions_of_another_cluster() -> None:
     first."""
     _event(1, "5")
     _event(2, str(2**40))
-    assert _told() == [1]
+    assert _streamed() == [1]
     call_command("after_restore", stdout=io.StringIO())
-    assert _told() == [1, 2]
+    assert _streamed() == [1, 2]
     _event(3, "4")
-    assert _told() == [1, 2, 3]
+    assert _streamed() == [1, 2, 3]
 
 
 def test_each_restore_begins_another_epoch() -> None:
@@ -103,7 +103,7 @@ def test_each_restore_begins_another_epoch() -> None:
 
 
 def test_a_backup_of_before_there_were_epochs() -> None:
-    """What was restored is then of no transaction."""
+    """A restored row then belongs to no transaction."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("ALTER TABLE sessions_app_sessionevent ALTER epoch SET DEFAULT 0")

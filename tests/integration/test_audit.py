@@ -50,7 +50,7 @@ def newest() -> AuditLog:
     return AuditLog.objects.latest("id")
 
 
-def told(entry: AuditLog) -> tuple[Any, ...]:
+def columns_of(entry: AuditLog) -> tuple[Any, ...]:
     return entry.action, entry.object_id, entry.project, entry.data["before"], entry.data["after"]
 
 
@@ -124,7 +124,7 @@ def test_raw_sql_is_told_by_the_role_that_ran_it(
     run(sql)
     assert AuditEntry.objects.count() == before + 1
     entry = newest()
-    action, name, *rest = told(entry)
+    action, name, *rest = columns_of(entry)
     assert (action, name[: len(expected[1])], *rest) == expected
     assert entry.actor.startswith("sql:")
     assert entry.door == SQL
@@ -141,7 +141,7 @@ QUIET = [
 
 
 @pytest.mark.parametrize("sql", QUIET)
-def test_what_is_written_often_is_not_told(world: Project, sql: str) -> None:
+def test_frequent_writes_are_not_audited(world: Project, sql: str) -> None:
     before = AuditEntry.objects.count()
     run(sql)
     assert AuditEntry.objects.count() == before
@@ -159,6 +159,11 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "sessions_app_retrydefaults": {"id", "updated_at"},
         "sessions_app_retrysettings": {"id", "updated_at"},
         "sessions_app_failurecategory": {"id", "created_at", "updated_at"},
+        "sessions_app_priorityclass": {"id", "created_at", "updated_at"},
+        "sessions_app_schedule": {
+            *("id", "created_at", "next_at", "due_at", "last_at", "last_problem", "recent"),
+            *("judged_from", "by_hand"),
+        },
         "sessions_app_webhookendpoint": {
             *("id", "host", "previous_secret_until", "created_at", "failures", "failing_since"),
             *("epoch", "xid", "event_id"),
@@ -168,7 +173,7 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "scheduler_executor": {
             *("id", "incarnation", "round", "state_id", "fenced_at", "driver", "nodes"),
             *("max_sessions", "trouble", "project_troubles", "last_seen_at", "warned_at"),
-            "created_at",
+            *("created_at", "refusals", "nodes_digest"),
         },
         "django_celery_beat_periodictask": {
             *("id", "last_run_at", "total_run_count", "date_changed"),
@@ -197,7 +202,7 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         assert not names & untold[table], table
 
 
-def test_who_asks_is_told_before_each_table_that_has_triggers() -> None:
+def test_the_actor_is_set_before_each_table_with_triggers() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'audit_%'")
         tables = {table for (table,) in cursor.fetchall()} - {AuditEntry._meta.db_table}
@@ -245,12 +250,12 @@ def test_reads_and_sessions_cost_no_statement_more(api: Api, at: Project) -> Non
     assert not [q for q in queries.captured_queries if "reprise.audit" in q["sql"]]
     with CaptureQueriesContext(connection) as queries:
         api.call("PATCH", QUEUE, {"priority_factor": 4})
-    told, taken_back = [q["sql"] for q in queries.captured_queries if "reprise.audit" in q["sql"]]
-    assert '"actor": "root"' in told
+    named, taken_back = [q["sql"] for q in queries.captured_queries if "reprise.audit" in q["sql"]]
+    assert '"actor": "root"' in named
     assert taken_back == "SELECT set_config('reprise.audit', '', true)"
 
 
-def test_what_the_transaction_writes_afterwards_is_nobodys_act(at: Project) -> None:
+def test_later_writes_of_the_transaction_have_no_actor(at: Project) -> None:
     with audited(by="ann"):
         with audited(by="bob", action="queue.cordon"):
             Queue.objects.update(cordoned=True)
@@ -261,7 +266,7 @@ def test_what_the_transaction_writes_afterwards_is_nobodys_act(at: Project) -> N
     assert (newest().actor.partition(":")[0], newest().door) == ("sql", SQL)
 
 
-def test_what_fails_leaves_no_name_behind(at: Project) -> None:
+def test_a_failed_call_leaves_no_name_behind(at: Project) -> None:
     """The setting goes with the savepoint, and nothing is asked of a broken transaction."""
 
     def fail() -> None:
@@ -400,7 +405,7 @@ def test_everybody_sees_what_they_may_configure(world: Project) -> None:
     }  # fmt: skip
 
 
-def test_what_was_there_under_the_name_before_is_not_seen(world: Project) -> None:
+def test_an_older_record_of_the_same_name_is_not_seen(world: Project) -> None:
     Project.objects.filter(pk=world.pk).update(created_at=timezone.now() + timedelta(hours=1))
     keeper = Api(factories.token(factories.user(project=world, role=Role.MAINTAINER)))
     assert keeper.read("audit/")["results"] == []
@@ -461,9 +466,7 @@ def test_no_filter_goes_over_the_log(long_log: None) -> None:
         assert touched(plan["Plan"]) <= 1_000, (str(page.query), plan)
 
 
-def test_what_the_engine_dispatches_is_kept_for_a_time(
-    api: Api, at: Project, settings: Any
-) -> None:
+def test_automatic_dispatches_are_kept_for_a_time(api: Api, at: Project, settings: Any) -> None:
     """And is one list with the rest, also with what servers of before go on writing."""
     session = failed_and_retried(at)
     fill(at, 2)

@@ -1,4 +1,4 @@
-"""Who may do what, over every REST route that exists: each person, each token, each method.
+"""Tests of permissions on every REST route that exists: each person, each token, each method.
 
 `authorization_table` is what is expected; a route, a method or an action that it does not know
 fails.
@@ -37,7 +37,7 @@ from tests.people import (
 
 # Third-party views, which have a permission of their own and change nothing.
 DOCUMENTATION = {"schema/", "docs/"}
-TOLD_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}
+SHOWN_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}
 
 
 def routes() -> dict[str, Any]:
@@ -87,14 +87,16 @@ def test_every_action_has_a_rule_and_a_route() -> None:
 
 
 @pytest.mark.parametrize(("method", "route"), EXPECTED, ids=[" ".join(case) for case in EXPECTED])
-def test_who_may_do_what(world: World, method: str, route: str) -> None:
+def test_permissions_are_as_in_the_table(world: World, method: str, route: str) -> None:
     check(world, method, route, "", EXPECTED[method, route])
 
 
 @pytest.mark.parametrize(
     ("method", "route", "scope"), SCOPED, ids=[" ".join(case) for case in SCOPED]
 )
-def test_who_may_do_what_in_a_scope(world: World, method: str, route: str, scope: str) -> None:
+def test_permissions_in_a_scope_are_as_in_the_table(
+    world: World, method: str, route: str, scope: str
+) -> None:
     RetryPolicy.objects.filter(name="one").delete()
     place = (
         {"project": world.project}
@@ -132,8 +134,8 @@ def check(
         statuses[who] = response.status_code
         if response.status_code >= 400:
             assert_problem(response)
-        if who in TOLD_NOTHING and not (who == "executor" and expected[who] == 200):
-            assert SECRET not in told(response), who
+        if who in SHOWN_NOTHING and not (who == "executor" and expected[who] == 200):
+            assert SECRET not in whole_text(response), who
     assert statuses.items() <= expected.items()
     assert database_digest() == (before or world.digest)
 
@@ -148,7 +150,7 @@ def call(world: World, who: str, method: str, route: str, query: str = "", **nam
     return world.api(who).call(method, world.path(route, **names) + query, body)
 
 
-def told(response: Any) -> str:
+def whole_text(response: Any) -> str:
     """All of an answer: what it is, its headers, its body."""
     return f"{response.status_code} {response.headers} {response.getvalue().decode()}"
 
@@ -162,12 +164,18 @@ def assert_problem(response: Any) -> None:
     assert response.get("WWW-Authenticate") == challenge
 
 
-NAMED = [case for case in EXPECTED if "<" in case[1] and "<str:name>" not in case[1]]
+NAMED = [
+    case
+    for case in EXPECTED
+    if "<" in case[1] and "<str:name>" not in case[1] and "<str:key>" not in case[1]
+]
 NOBODYS = 10**15
 """No key of a row."""
 GHOSTS = {
     "uuid:session_id": UUID(int=7),
     "uuid:webhook_id": UUID(int=8),
+    "uuid:breaker_id": UUID(int=10),
+    "uuid:schedule_id": UUID(int=9),
     "str:project": "ghost",
     "str:domain": "void",
     "str:queue": "one",
@@ -178,7 +186,7 @@ GHOSTS = {
 
 
 @pytest.mark.parametrize(("method", "route"), NAMED, ids=[" ".join(case) for case in NAMED])
-def test_what_one_may_not_see_looks_as_if_it_did_not_exist(
+def test_hidden_records_look_as_if_they_did_not_exist(
     world: World, method: str, route: str
 ) -> None:
     for who, status in EXPECTED[method, route].items():
@@ -198,6 +206,8 @@ def neutral(response: Any, world: World, names: dict[str, Any]) -> Any:
     asked |= {f"no membership {NOBODYS if names else world.membership}": "no membership M"}
     asked |= {str(names["str:prefix"]) if names else world.prefix("owner"): "T"}
     asked |= {str(world.webhook.pk): "W", str(UUID(int=8)): "W"}
+    asked |= {str(world.breaker.pk): "B", str(UUID(int=10)): "B"}
+    asked |= {str(world.schedule.pk): "C", str(UUID(int=9)): "C"}
     for name, neutral_name in asked.items():
         text = text.replace(name, neutral_name)
     own = {"Content-Length", "X-Request-ID"}

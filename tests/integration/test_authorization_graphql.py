@@ -1,4 +1,4 @@
-"""Who may do what over GraphQL: as over REST, field by field and mutation by mutation.
+"""Tests of permissions over GraphQL: as over REST, field by field and mutation by mutation.
 
 `graphql_table` has a row for each; one that it does not know fails.
 """
@@ -27,7 +27,7 @@ from tests.people import (
     undone,
 )
 
-TOLD_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}
+SHOWN_NOTHING = {*UNSEEN, *REJECTED, *EXECUTORS}
 _STATUS = {"INVALID": 400, "NOT_PERMITTED": 403, "NOT_FOUND": 404, "CONFLICT": 409}
 _TURNED_AWAY = {**REJECTED, **dict.fromkeys(EXECUTORS, 403)}
 """At the door, before anything is read."""
@@ -40,7 +40,8 @@ def schema() -> GraphQLSchema:
 
 
 def expected_of(row: Row) -> dict[str, int]:
-    """What REST says, where all that succeeds is 200 and whoever has no business here is out."""
+    """Return the status that REST gives, where every success is 200 and people without access are
+    out."""
     method, route = row
     if route.endswith(" in project"):
         statuses = SCOPED[method, route.removesuffix(" in project"), "project=acme/work"]
@@ -50,11 +51,13 @@ def expected_of(row: Row) -> dict[str, int]:
 
 
 def names_of(world: World) -> dict[str, str]:
-    """What stands in the rows for what is in the world."""
+    """Return by placeholder of the rows what it stands for in the world."""
     return {
         "{session}": str(world.session.pk),
         "{session_gid}": to_global_id("Session", str(world.session.pk)),
         "{webhook}": str(world.webhook.pk),
+        "{breaker}": str(world.breaker.pk),
+        "{schedule}": str(world.schedule.pk),
         "{membership}": str(world.membership),
         "{prefix}": world.prefix("owner"),
     }
@@ -64,6 +67,8 @@ GHOSTS = {
     "{session}": str(UUID(int=7)),
     "{session_gid}": to_global_id("Session", str(UUID(int=7))),
     "{webhook}": str(UUID(int=8)),
+    "{breaker}": str(UUID(int=10)),
+    "{schedule}": str(UUID(int=9)),
     "{membership}": str(10**15),
     "{prefix}": "rpr_........",
 }
@@ -117,7 +122,7 @@ def check(
             with undone():
                 status, text = ask(world, who, call)
         statuses[who] = status
-        if who in TOLD_NOTHING:
+        if who in SHOWN_NOTHING:
             assert SECRET not in text, who
     assert statuses == expected
     assert database_digest() == world.digest
@@ -151,29 +156,29 @@ def test_every_field_that_leads_to_another_record_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("field", QUERIES)
-def test_who_may_ask_for_what(world: World, field: str) -> None:
+def test_queries_are_permitted_as_in_the_table(world: World, field: str) -> None:
     expected = expected_of(QUERIES[field][1])
     check(world, query_of(field, names_of(world)), expected, reads=True)
 
 
 @pytest.mark.parametrize("field", MUTATIONS)
-def test_who_may_change_what(world: World, field: str) -> None:
+def test_mutations_are_permitted_as_in_the_table(world: World, field: str) -> None:
     expected = expected_of(MUTATIONS[field][1])
     check(world, mutation_of(field, names_of(world)), expected, reads=False)
 
 
 @pytest.mark.parametrize("field", [*QUERIES, *MUTATIONS])
-def test_what_one_may_not_see_looks_as_if_it_did_not_exist(world: World, field: str) -> None:
+def test_hidden_records_look_as_if_they_did_not_exist(world: World, field: str) -> None:
     row = (QUERIES | MUTATIONS)[field][1]
     expected = expected_of(row)
     make = query_of if field in QUERIES else mutation_of
-    told = make(field, names_of(world))
+    document = make(field, names_of(world))
     query, variables = make(field, GHOSTS)
     text = json.dumps(variables).replace("acme", "void").replace("work", "ghost")
     ghost = (query.replace("acme", "void").replace("work", "ghost"), json.loads(text))
     for who in UNSEEN:
         if expected[who] in {400, 404}:
-            hidden, missing = ask(world, who, told), ask(world, who, ghost)
+            hidden, missing = ask(world, who, document), ask(world, who, ghost)
             assert neutral(hidden, names_of(world)) == neutral(missing, GHOSTS), who
 
 
@@ -195,7 +200,7 @@ _RECORDS = {
 
 @pytest.mark.parametrize("edge", [edge for edge, query in NESTED.items() if query])
 def test_no_way_through_another_record_shows_what_the_root_refuses(world: World, edge: str) -> None:
-    """Whoever finds a domain or a project behind something else may ask for it itself, too."""
+    """People who find a domain or a project behind something else may ask for it itself, too."""
     for who in (who for who in PEOPLE if who not in _TURNED_AWAY):
         response = Graph(world.tokens[who]).send(f"{{ {NESTED[edge]} }}").json()
         if who in UNSEEN:
@@ -241,9 +246,9 @@ def test_no_page_tells_how_much_there_is_elsewhere(world: World, field: str) -> 
 
 def test_introspection_shows_the_schema_only(world: World) -> None:
     text = "{ __schema { types { name description fields { name description } } } }"
-    told = {who: Graph(world.tokens[who]).send(text).content for who in ("nobody", "admin")}
-    assert told["nobody"] == told["admin"]
-    assert SECRET.encode() not in told["admin"]
+    answers = {who: Graph(world.tokens[who]).send(text).content for who in ("nobody", "admin")}
+    assert answers["nobody"] == answers["admin"]
+    assert SECRET.encode() not in answers["admin"]
 
 
 def test_a_refusal_in_a_list_of_fields_tells_nothing_of_the_others(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What one may not see is told by nothing: no list, filter, cursor, count, name or error text."""
+"""Tests that nothing hidden is told: by no list, filter, cursor, count, name or error text."""
 
 import json
 from functools import cache
@@ -9,6 +9,8 @@ from uuid import UUID
 import pytest
 import yaml
 
+from scheduler.models import Node
+from tests import factories
 from tests.integration.authorization_table import EXPECTED, document
 from tests.people import SECRET, UNSEEN, World
 
@@ -21,11 +23,13 @@ HIDDEN = {
     "project": "acme/work",
     "domain": "acme",
     "queue": "one",
+    "name": "one",
     "job_set": "one",
     "owner": "owner",
     "user": "owner",
     "executor": "one",
     "node": "node-1",
+    "image": SECRET,
     "root": "{session}",
     "parent": "{session}",
     "made_with": "{prefix}",
@@ -35,6 +39,8 @@ HIDDEN = {
     "object_id": "acme/work/one&object_type=queue",
     "session": "{session}",
     "chain": "{session}",
+    "policy": SECRET,
+    "rule": f"{SECRET}/{SECRET}",
 }
 """What a filter is asked for: something in `acme/work`."""
 GHOSTS = dict.fromkeys(HIDDEN, "ghost") | {
@@ -45,6 +51,7 @@ GHOSTS = dict.fromkeys(HIDDEN, "ghost") | {
     "object_id": "acme/other/ghost&object_type=queue",
     "session": str(UUID(int=7)),
     "chain": str(UUID(int=7)),
+    "rule": "ghost/ghost",
 }
 SEARCHED = {
     "sessions/": ("{session}", SECRET),
@@ -55,8 +62,9 @@ SEARCHED = {
 HARMLESS = {
     *("cursor", "page_size", "ordering", "archived", "cordoned", "paused", "read_only", "expired"),
     *("status", "session_type", "retry_cause", "failure_category", "retry_state", "exit_code"),
+    *("signature", "cause", "muted", "since", "until", "state"),
     *("tip", "created_after", "created_before", "role", "health", "driver", "effective", "search"),
-    *("format", "lang", "door", "automatic", "expand"),
+    *("format", "lang", "door", "automatic", "expand", "by"),
 }
 """Parameters that name nothing which exists somewhere only."""
 
@@ -99,6 +107,10 @@ def test_a_filter_that_means_what_one_may_not_see_finds_as_much_as_one_that_mean
     values = SEARCHED[route] if name == "search" else (HIDDEN[name],)
     if route == "audit/":
         log_something(world)
+    if route == "nodes/":
+        # The executor `one` serves all projects, so everybody may know its nodes.
+        own, values = factories.executor("own", projects=(world.project,)), ("own",)
+        Node.objects.create(executor=own, name="n1", address="own/n1")
     for who in UNSEEN:
         # Whoever works in another project of the domain may know of it.
         if who in {"neighbour", "elsewhere"} and "acme" in values:
@@ -157,7 +169,14 @@ def test_no_list_tells_how_much_there_is_elsewhere(world: World, route: str) -> 
     world.grow()
     assert {who: answer(world, who, route) for who in UNSEEN} == before
     assert SECRET not in "".join(before.values())
-    grows = route not in {"whoami/", "failure-categories/", "executors/", "domains/", "projects/"}
+    grows = route not in {
+        "whoami/",
+        "failure-categories/",
+        "priority-classes/",
+        "executors/",
+        "domains/",
+        "projects/",
+    }
     unscoped = {"retry-defaults/cluster/", "retry-settings/cluster/"}
     assert (answer(world, "admin", route) != seen) == (grows and route not in unscoped)
 
@@ -198,6 +217,7 @@ NAMES = {
     ),
     "queues/": ({"name": "new", "project": "{project}"}, "project"),
     "webhooks/": ({"url": "https://example.com/", "project": "{project}"}, "project"),
+    "breakers/": ({"signature": "fedcba987654", "project": "{project}"}, "project"),
     "memberships/": ({"user": "nobody", "role": "viewer", "project": "{project}"}, "project"),
     "tokens/": ({"name": "new", "project": "{project}"}, "project"),
     "retry-policies/simulate/": (
@@ -235,9 +255,9 @@ def test_naming_what_one_may_not_see_is_naming_what_is_not_there(
 def test_a_document_of_a_hidden_scope_is_one_of_no_scope(world: World, who: str) -> None:
     answers = []
     for domain, project in (("acme", "work"), ("void", "ghost")):
-        told = document("new")
-        told["metadata"] |= {"domain": domain, "project": project}
-        response = world.api(who).post("retry-policies/", told)
+        sent = document("new")
+        sent["metadata"] |= {"domain": domain, "project": project}
+        response = world.api(who).post("retry-policies/", sent)
         assert response.status_code == 400
         text = response.content.decode().replace(f"{domain}/{project}", "X")
         answers.append(text)
@@ -265,7 +285,7 @@ def test_naming_a_hidden_domain_is_naming_none(
     assert len(answers) == 1
 
 
-def test_what_another_project_has_cannot_be_named_from_ones_own(world: World) -> None:
+def test_records_of_other_projects_cannot_be_named(world: World) -> None:
     """A queue, a policy and a `creation_id` of another project are as if they were not."""
     asked = {"project": "globex/far", **SESSION}
     api = world.api("stranger")
@@ -300,7 +320,7 @@ def test_only_who_gives_roles_learns_who_has_an_account(world: World) -> None:
         assert len(answers) == (2 if who == "domain_admin" else 1), who
 
 
-def test_who_may_delete_a_project_is_not_told_which_executors_serve_it(world: World) -> None:
+def test_deleting_a_project_names_no_executor_that_serves_it(world: World) -> None:
     made = world.api("domain_admin").post("projects/", {"domain": "acme", "name": "new"})
     assert made.status_code == 201
     body = {"name": f"{SECRET}-rack", "projects": ["acme/new"]}

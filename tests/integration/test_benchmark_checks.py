@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks.checks import require_whole
-from sessions_app.models import AutomaticDispatch, Project, RetryDecision, Session, SessionEvent
+from sessions_app.models import AutomaticDispatch, Project, RetryTrace, Session, SessionEvent
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
@@ -32,7 +32,11 @@ def place() -> Project:
 
 
 def lose_trace(_place: Project) -> None:
-    RetryDecision.objects.update(trace=[])
+    RetryTrace.objects.all().delete()
+
+
+def empty_trace(_place: Project) -> None:
+    RetryTrace.objects.update(steps=[])
 
 
 def lose_audit(_place: Project) -> None:
@@ -40,9 +44,9 @@ def lose_audit(_place: Project) -> None:
 
 
 def repeat_event(_place: Project) -> None:
-    told = SessionEvent.objects.filter(type="session.preparing").latest("pk")
-    told.pk, told.seq = None, told.seq + 10
-    told.save()
+    event = SessionEvent.objects.filter(type="session.preparing").latest("pk")
+    event.pk, event.seq = None, event.seq + 10
+    event.save()
 
 
 def change_row(_place: Project) -> None:
@@ -62,6 +66,7 @@ def add_session(place: Project) -> None:
 
 WRONG = {
     lose_trace: "decisions with a trace",
+    empty_trace: "decisions with a trace",
     lose_audit: "audit rows",
     repeat_event: "events by type",
     change_row: "log_folds_to_row",
@@ -79,7 +84,7 @@ def test_a_whole_run_passes(place: Project) -> None:
 
 
 @pytest.mark.parametrize("spoil", WRONG)
-def test_what_is_wrong_is_told(place: Project, spoil: Callable[[Project], None]) -> None:
+def test_errors_are_reported(place: Project, spoil: Callable[[Project], None]) -> None:
     spoil(place)
     with pytest.raises(SystemExit, match=WRONG[spoil]):
         require_whole("bench", chains=1, failures=1)

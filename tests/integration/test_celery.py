@@ -1,4 +1,4 @@
-"""How messages are sent: only by RabbitMQ, and delays without Celery's traps."""
+"""Tests of how messages are sent: only by RabbitMQ, and delays without Celery's traps."""
 
 import os
 import subprocess

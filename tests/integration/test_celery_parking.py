@@ -18,7 +18,11 @@ from tests.acceptance.broker import private_broker
 from tests.audit import audited_acts
 from tests.faults.proxy import Proxy
 
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.django_db]
+pytestmark = [
+    pytest.mark.rabbitmq,
+    pytest.mark.django_db,
+    pytest.mark.xdist_group("parking"),  # one virtual host for all
+]
 
 QUEUES = (*broker.KINDS, broker.PARKED.name, broker.EXPIRED.name)
 
@@ -126,7 +130,7 @@ def test_a_task_sent_again_is_the_same_task(connection: Connection) -> None:
     assert (entry.actor, entry.action, entry.object_id) == ("alice", "parked_task.sent", task_id)
 
 
-def test_what_no_queue_takes_stays_parked(connection: Connection) -> None:
+def test_a_message_without_a_queue_stays_parked(connection: Connection) -> None:
     """As after a wipe, before a worker has declared its queues again."""
     for _ in range(2):
         park(connection)

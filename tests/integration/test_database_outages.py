@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.test import Client
 from psycopg_pool import PoolTimeout
 
@@ -32,9 +32,11 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-AWAY_SECONDS = 7.9
-"""psycopg's own pool tries again at its 1st, 3rd, 7th and 15th second."""
-BACK_SECONDS = 5.0
+AWAY_SECONDS = 15.9
+"""psycopg's own pool tries again at its 1st, 3rd, 7th, 15th and 31st second."""
+BACK_SECONDS = 12.0
+LOCKED_SECONDS = 20.0
+"""After which a call that waits for a lock is told so: whoever waits, too, takes as long."""
 CALLS = 24
 """More than there are threads for ordinary calls."""
 
@@ -173,7 +175,8 @@ def gunicorn() -> Iterator[str]:
         port = found.getsockname()[1]
     command = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"]
     environ = {**os.environ, "DATABASE_URL": database_url(), "REPRISE_WEB_WORKERS": "1"}
-    limits = {"REPRISE_CALL_LOCK_TIMEOUT": "20", "DJANGO_SETTINGS_MODULE": "reprise.settings"}
+    environ["DJANGO_SETTINGS_MODULE"] = "reprise.settings"
+    limits = {"REPRISE_CALL_LOCK_TIMEOUT": str(LOCKED_SECONDS)}
     command += ["--bind", f"127.0.0.1:{port}", "reprise.wsgi"]
     process = subprocess.Popen(command, env={**environ, **limits})
     url = f"http://127.0.0.1:{port}"
@@ -201,7 +204,7 @@ def test_readiness_is_told_while_all_calls_wait_for_a_lock(
     bearer: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(settings.REPRISE, "call_lock_timeout", 20.0)
+    monkeypatch.setitem(settings.REPRISE, "call_lock_timeout", LOCKED_SECONDS)
     url = request.getfixturevalue(server)
     beats("worker", 1)
     beats("beat", 1)
@@ -220,7 +223,7 @@ def test_readiness_is_told_while_all_calls_wait_for_a_lock(
 def _is_ready(client: httpx.Client, url: str) -> bool:
     began = time.monotonic()
     answer = client.get(f"{url}/readyz?exclude=broker")
-    assert time.monotonic() - began < 8.0
+    assert time.monotonic() - began < LOCKED_SECONDS
     return answer.status_code == 200
 
 
@@ -279,3 +282,26 @@ def test_only_calls_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         cursor.execute("SELECT pg_sleep(0.4)")
         cursor.execute("SHOW statement_timeout")
         assert cursor.fetchone() == ("0",)
+
+
+def test_a_connection_that_was_closed_in_a_transaction_serves_the_next_call() -> None:
+    """The pool ends the transaction, but leaves the connection without autocommit."""
+    connection.close()
+    connection.connect_anew()  # type: ignore[attr-defined]  # of our wrapper
+    with transaction.atomic():
+        assert connection.connection is not None
+        returned = connection.connection
+        assert not returned.autocommit
+    returned.autocommit = False
+    connection.close()
+
+    def serves_again() -> bool:
+        with limited(), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SHOW statement_timeout")
+            assert cursor.fetchone() != ("0",)
+            served_by = connection.connection
+        connection.close()
+        return served_by is returned
+
+    # The pool may have others, which it lends in turn.
+    until(serves_again, "the pool lends it again")

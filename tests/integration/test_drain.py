@@ -38,7 +38,7 @@ def runs(at: Project, played: Agent, count: int = 1, **fields: Any) -> list[Sess
     return found
 
 
-def test_what_runs_comes_back_on_another_executor(at: Project, played: Agent) -> None:
+def test_running_sessions_come_back_on_another_executor(at: Project, played: Agent) -> None:
     sessions = runs(at, played, 100)
     assert executor_drain("one", by="eve", reason="new kernel") == Drained(100, 0, 100, 0)
     assert reread(sessions[0]).status_message == "preempted by eve: executor one: new kernel"
@@ -77,7 +77,7 @@ def test_repeating_it_changes_nothing(at: Project, played: Agent) -> None:
 
 
 @pytest.mark.parametrize("kind", ["interactive", "inference"])
-def test_what_is_never_retried_runs_on_unless_it_is_forced(
+def test_sessions_without_retries_run_on_unless_forced(
     at: Project, played: Agent, kind: str
 ) -> None:
     (kept,) = runs(at, played, session_type=kind)
@@ -120,7 +120,7 @@ def test_the_others_are_left_alone(at: Project, played: Agent) -> None:
     assert reread(session).status == "RUNNING"
 
 
-def test_what_was_being_stopped_is_left_alone(at: Project, played: Agent) -> None:
+def test_stopping_sessions_are_left_alone(at: Project, played: Agent) -> None:
     (session,) = runs(at, played)
     played.report(session.pk, "TERMINATING")
     assert executor_drain("one", by="eve") == Drained(0, 0, 1, 0)
@@ -168,7 +168,7 @@ def test_many_cost_as_many_statements_as_one(at: Project, played: Agent) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_another_transaction_holds_is_left_to_the_sweep(at: Project, played: Agent) -> None:
+def test_locked_sessions_are_left_to_the_sweep(at: Project, played: Agent) -> None:
     first, second = runs(at, played, 2)
     with locked(first.pk):
         assert executor_drain("one", by="eve") == Drained(1, 0, 2, 0)

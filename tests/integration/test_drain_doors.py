@@ -1,4 +1,4 @@
-"""How people drain executors: over REST and in the admin."""
+"""Tests of how people drain executors: over REST and in the admin."""
 
 from typing import Any
 
@@ -81,6 +81,6 @@ def test_the_admin_asks_first(at: Project, played: Agent, run: Session) -> None:
     assert reread(run).status == "RUNNING"
     confirmed = {**chosen, "confirmed": "yes", "reason": "new kernel"}
     done = text_of(browser.post(address, confirmed, follow=True))
-    assert "one: 1 runs asked to stop, 0 leases taken back, 1 that are never retried run on" in done
+    assert "one: 1 runs asked to stop, 0 leases taken back, 1 left running (never retried)" in done
     assert "draining" in done
     assert reread(run).status_message == "preempted by eve: executor one: new kernel"

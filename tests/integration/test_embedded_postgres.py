@@ -46,7 +46,7 @@ Spawn = Callable[..., "Supervisor"]
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
-    """Whether the condition came true in time."""
+    """Return whether the condition came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -110,7 +110,7 @@ class Supervisor:
         return url, int(pid)
 
     def refusal(self) -> str:
-        """Why it did not start."""
+        """Return the reason why it did not start."""
         output, errors = self.process.communicate(timeout=60)
         assert not output
         assert self.process.returncode == 1
@@ -152,7 +152,8 @@ def spawn(data_dir: Path) -> Iterator[Spawn]:
 
 @pytest.fixture(scope="module")
 def as_nobody() -> tuple[str, ...]:
-    """What makes a command an ordinary user's; one who may read all, if root's home has Python."""
+    """Return the words that make a command an ordinary user's, who may read all if root's home has
+    Python."""
     probe = (sys.executable, "-c", "import reprise.standalone.postgres")
     for before in (SETPRIV, SETPRIV + READ_ALL):
         tried = subprocess.run(before + probe, cwd=ROOT, capture_output=True, check=False)
@@ -382,10 +383,12 @@ def test_why_a_server_gave_up_is_told(data_dir: Path) -> None:
 
 
 def _let_in(url: str, password: str = "") -> bool:
-    """Whether somebody gets in who knows the socket's directory."""
-    said = f"postgres://reprise:{password}@/reprise?passfile=/nonexistent&connect_timeout=5&host="
+    """Return whether somebody gets in who knows the socket's directory."""
+    address = (
+        f"postgres://reprise:{password}@/reprise?passfile=/nonexistent&connect_timeout=5&host="
+    )
     try:
-        psycopg.connect(said + str(dj_database_url.parse(url)["HOST"])).close()
+        psycopg.connect(address + str(dj_database_url.parse(url)["HOST"])).close()
     except psycopg.OperationalError:
         return False
     return True
@@ -481,7 +484,7 @@ def test_root_without_user_namespaces(data_dir: Path, spawn: Spawn) -> None:
 def test_a_closed_parent_is_named(data_dir: Path, spawn: Spawn) -> None:
     (data_dir / "closed").mkdir(mode=0o700)
     problem = spawn(data_dir / "closed" / "below", path="/nonexistent").refusal()
-    assert f"cannot walk through {data_dir / 'closed'}:" in problem
+    assert f"cannot enter {data_dir / 'closed'}:" in problem
     assert (data_dir / "closed").stat().st_mode & 0o777 == 0o700
 
 

@@ -44,9 +44,9 @@ def webhook(at: Project, url: str = "http://127.0.0.1:9/hook") -> WebhookEndpoin
 
 
 def encrypt() -> list[str]:
-    said = io.StringIO()
-    call_command("encrypt_secrets", stdout=said)
-    return said.getvalue().splitlines()
+    output = io.StringIO()
+    call_command("encrypt_secrets", stdout=output)
+    return output.getvalue().splitlines()
 
 
 def test_a_secret_is_nowhere_in_the_database(at: Project, receiver: Receiver) -> None:
@@ -90,7 +90,8 @@ def test_a_new_key_takes_over_and_the_old_one_may_go(at: Project, settings: Any)
     settings.ENCRYPTION_KEYS = keys = EncryptionKeys([SECOND, FIRST])
     assert encrypt_secrets.keys_in_use() == {keys.ids[1]}
     assert encrypt()[1] == (
-        f"the key {keys.ids[1]} can go, once every process was started with {keys.newest} before it"
+        f"the key {keys.ids[1]} can be removed once every process was started with {keys.newest} "
+        f"before it"
     )
     settings.ENCRYPTION_KEYS = EncryptionKeys([SECOND])
     hook_after = WebhookEndpoint.objects.get()
@@ -124,7 +125,7 @@ def test_a_key_that_was_taken_away_too_early_is_missed_at_once(
     assert len(receiver.got) == 2
 
 
-def test_what_others_write_meanwhile_is_waited_for(at: Project, settings: Any) -> None:
+def test_concurrent_writers_are_waited_for(at: Project, settings: Any) -> None:
     """A transaction that began under the old key is seen, too."""
     webhook(at)
     settings.ENCRYPTION_KEYS = keys = EncryptionKeys([SECOND, FIRST])
@@ -151,11 +152,11 @@ def test_what_others_write_meanwhile_is_waited_for(at: Project, settings: Any) -
     try:
         assert written.wait(60)
         threading.Timer(0.5, go_on.set).start()
-        said = encrypt()
+        output = encrypt()
     finally:
         go_on.set()
         other.join()
-    assert said[0].endswith("the secrets of 2 webhooks and 0 sessions")
+    assert output[0].endswith("the secrets of 2 webhooks and 0 sessions")
     assert encrypt_secrets.keys_in_use() == {keys.newest}
 
 

@@ -1,4 +1,4 @@
-"""What variables are set to is for members and up; viewers see that they are there."""
+"""Tests that members and up see the values of variables; viewers see the names."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def submitted(at: Project, pod_spec: dict[str, Any] | None = None) -> Session:
 
 
 @pytest.mark.parametrize("who", [*MEMBERS, "viewer"])
-def test_who_sees_values(world: World, who: str) -> None:
+def test_members_see_values_and_viewers_do_not(world: World, who: str) -> None:
     session = submitted(world.project)
     answer = world.api(who).read(f"sessions/{session.pk}/")
     if who == "viewer":
@@ -84,7 +84,7 @@ def test_no_answer_or_page_tells_a_viewer_a_value() -> None:
     for each in texts:
         content = b"".join(each) if each.streaming else each.content
         assert VALUE not in content.decode()
-    assert "members see it" in texts[-1].content.decode()
+    assert "only members see the value" in texts[-1].content.decode()
     member = factories.user("mia", project=at)
     assert VALUE in page(member, session).content.decode()
 

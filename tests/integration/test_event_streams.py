@@ -18,7 +18,7 @@ from sessions_app.models import Project, SessionEvent
 from sessions_app.services.access.tokens import token_revoke
 from tests.factories import policy, project, settle, start, submit, token, user
 from tests.factories import tip as newest
-from tests.streaming import PATIENCE, EventReader, Told, served, write_event
+from tests.streaming import PATIENCE, EventReader, StreamEvent, served, write_event
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,8 +47,8 @@ def stream_of(api: str, name: str = SET) -> str:
     return f"{api}job-sets/{name}/events/?project=acme/work"
 
 
-def ids(told: list[Told]) -> list[int]:
-    return [each.data["id"] for each in told]
+def ids(received: list[StreamEvent]) -> list[int]:
+    return [each.data["id"] for each in received]
 
 
 def connections() -> int:
@@ -85,13 +85,13 @@ def test_a_job_set_is_told_from_its_beginning_and_goes_on(
     before = [write_event(work, SET) for _ in range(3)]
     write_event(work, "other")
     write_event(project("far", domain="globex"), SET)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 3)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 3)
     after = [write_event(work, SET) for _ in range(3)]
-    reader.wait(lambda r: len(r.told) == 6)
-    assert ids(reader.told) == before + after
-    assert [each.place for each in reader.told] == [each.data["cursor"] for each in reader.told]
-    resumed = EventReader(stream_of(api), secret, after=reader.told[1].place)
-    assert ids(resumed.wait(lambda r: len(r.told) == 4).told) == (before + after)[2:]
+    reader.wait(lambda r: len(r.events) == 6)
+    assert ids(reader.events) == before + after
+    assert [each.place for each in reader.events] == [each.data["cursor"] for each in reader.events]
+    resumed = EventReader(stream_of(api), secret, after=reader.events[1].place)
+    assert ids(resumed.wait(lambda r: len(r.events) == 4).events) == (before + after)[2:]
     reader.leave()
     resumed.leave()
 
@@ -99,26 +99,26 @@ def test_a_job_set_is_told_from_its_beginning_and_goes_on(
 def test_an_event_waits_for_older_transactions(api: str, work: Project, secret: str) -> None:
     """One that is told would have none before it any more; and both come once the older is over."""
     write_event(work, SET)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     with transaction.atomic():
         slow = write_event(work, SET)
         quick = on_other_connection(lambda: write_event(work, SET))
         time.sleep(5 * tail.PERIOD)
-        assert len(reader.told) == 1
-        late = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+        assert len(reader.events) == 1
+        late = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     for each in (reader, late):
-        assert ids(each.wait(lambda r: len(r.told) == 3).told)[1:] == [slow, quick]
+        assert ids(each.wait(lambda r: len(r.events) == 3).events)[1:] == [slow, quick]
         each.leave()
 
 
-def test_what_is_rolled_back_holds_nothing_up(api: str, work: Project, secret: str) -> None:
+def test_a_rolled_back_event_holds_nothing_up(api: str, work: Project, secret: str) -> None:
     reader = None
     with transaction.atomic():
         write_event(work, SET)
         kept = on_other_connection(lambda: write_event(work, SET))
         transaction.set_rollback(True)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
-    assert ids(reader.told) == [kept]
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
+    assert ids(reader.events) == [kept]
     reader.leave()
 
 
@@ -161,25 +161,25 @@ def test_racing_writers_are_told_once_each(
         late = EventReader(stream_of(api), secret)
         written = {first, *(each for writer in writers for each in writer.result(PATIENCE))}
     for reader in (whole, late, *cut):
-        reader.wait(lambda r: len(r.told) >= len(written))
+        reader.wait(lambda r: len(r.events) >= len(written))
     time.sleep(3 * tail.PERIOD)  # what comes twice would come now
     for reader in (whole, late, *cut):
         reader.leave()
-        assert sorted(ids(reader.told)) == sorted(written)
-        places = [each.cursor for each in reader.told]
+        assert sorted(ids(reader.events)) == sorted(written)
+        places = [each.cursor for each in reader.events]
         assert places == sorted(places)
-    assert ids(whole.told) == ids(late.told)
+    assert ids(whole.events) == ids(late.events)
 
 
 def test_all_readers_share_one_connection(api: str, work: Project, secret: str) -> None:
     write_event(work, SET)
     readers = [EventReader(stream_of(api), secret) for _ in range(30)]
     for reader in readers:
-        reader.wait(lambda r: len(r.told) == 1)
+        reader.wait(lambda r: len(r.events) == 1)
     until(lambda: connections() == 1)
     last = write_event(work, SET)
     for reader in readers:
-        assert ids(reader.wait(lambda r: len(r.told) == 2).told)[-1] == last
+        assert ids(reader.wait(lambda r: len(r.events) == 2).events)[-1] == last
     assert connections() == 1
     for reader in readers:
         reader.leave()
@@ -188,11 +188,11 @@ def test_all_readers_share_one_connection(api: str, work: Project, secret: str) 
 
 def test_a_cut_tail_goes_on_where_it_was(api: str, work: Project, secret: str) -> None:
     write_event(work, SET)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     until(lambda: connections() == 1)
     end_tail()
     written = [write_event(work, SET) for _ in range(5)]
-    assert ids(reader.wait(lambda r: len(r.told) == 6).told)[1:] == written
+    assert ids(reader.wait(lambda r: len(r.events) == 6).events)[1:] == written
     reader.leave()
 
 
@@ -201,7 +201,7 @@ def test_a_crash_may_give_numbers_of_transactions_out_again(
 ) -> None:
     """Those that left no trace; the end of the log, which was behind them, is before them then."""
     write_event(work, SET)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     until(lambda: connections() == 1)
     gc.unfreeze()  # what a server has frozen at its start is not among the objects
     (running,) = (t for t in gc.get_objects() if type(t) is tail.Tail and t._subscriptions)
@@ -209,7 +209,7 @@ def test_a_crash_may_give_numbers_of_transactions_out_again(
     running._place = running._place._replace(xid=running._place.xid + 1000)
     end_tail()
     written = [write_event(work, SET) for _ in range(5)]
-    assert ids(reader.wait(lambda r: len(r.told) == 6).told)[1:] == written
+    assert ids(reader.wait(lambda r: len(r.events) == 6).events)[1:] == written
     reader.leave()
 
 
@@ -219,11 +219,11 @@ def test_more_than_one_look_takes(
     monkeypatch.setattr(tail, "SLICE", 3)
     monkeypatch.setattr(event_streams, "SLICE", 3)
     before = [write_event(work, SET) for _ in range(10)]
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 10)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 10)
     until(lambda: connections() == 1)
     with transaction.atomic():
         after = [write_event(work, name) for _ in range(10) for name in (SET, "other")][::2]
-    assert ids(reader.wait(lambda r: len(r.told) == 20).told) == before + after
+    assert ids(reader.wait(lambda r: len(r.events) == 20).events) == before + after
     reader.leave()
 
 
@@ -232,13 +232,13 @@ def test_a_restored_database_is_followed_on(api: str, work: Project, secret: str
     old = write_event(work, SET)
     SessionEvent.objects.filter(pk=old).update(xid=str(2**40))  # as another cluster numbered it
     call_command("after_restore", stdout=io.StringIO())
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     until(lambda: connections() == 1)
     call_command("after_restore", stdout=io.StringIO())
     new = write_event(work, SET)
-    assert ids(reader.wait(lambda r: len(r.told) == 2).told) == [old, new]
-    resumed = EventReader(stream_of(api), secret, after=reader.told[0].place)
-    assert ids(resumed.wait(lambda r: len(r.told) == 1).told) == [new]
+    assert ids(reader.wait(lambda r: len(r.events) == 2).events) == [old, new]
+    resumed = EventReader(stream_of(api), secret, after=reader.events[0].place)
+    assert ids(resumed.wait(lambda r: len(r.events) == 1).events) == [new]
     reader.leave()
     resumed.leave()
 
@@ -246,23 +246,23 @@ def test_a_restored_database_is_followed_on(api: str, work: Project, secret: str
 def test_a_session_is_told_in_its_order_to_its_end(api: str, work: Project, secret: str) -> None:
     session = submit(work, retry_policy=policy(max_retries=0))
     url = f"{api}sessions/{session.pk}/events/"
-    reader = EventReader(url, secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(url, secret).wait(lambda r: len(r.events) == 1)
     until(lambda: connections() == 1)
     settle(start(session))
     assert reader.ended.wait(PATIENCE)
     stored = SessionEvent.objects.filter(session_id=session.pk).order_by("seq")
-    assert ids(reader.told) == [each.pk for each in stored]
-    assert [each.data["seq"] for each in reader.told] == list(range(1, len(stored) + 1))
-    again = EventReader(url, secret, after=reader.told[0].place)
+    assert ids(reader.events) == [each.pk for each in stored]
+    assert [each.data["seq"] for each in reader.events] == list(range(1, len(stored) + 1))
+    again = EventReader(url, secret, after=reader.events[0].place)
     assert again.ended.wait(PATIENCE)
-    assert again.told == reader.told[1:]
+    assert again.events == reader.events[1:]
 
 
 def test_a_stream_stays_open_while_a_retry_waits(api: str, work: Project, secret: str) -> None:
     session = submit(work, retry_policy=policy(retry_delay=3600))
     reader = EventReader(f"{api}sessions/{session.pk}/events/", secret)
     settle(start(session))
-    reader.wait(lambda r: any(e.data["type"] == "session.retry_scheduled" for e in r.told))
+    reader.wait(lambda r: any(e.data["type"] == "session.retry_scheduled" for e in r.events))
     assert not reader.ended.wait(5 * tail.PERIOD)
     assert newest(session).pk == session.pk
     reader.leave()
@@ -283,7 +283,7 @@ def test_a_withdrawn_token_ends_its_stream(
 ) -> None:
     settings.REPRISE = {**settings.REPRISE, "stream_check_after": 0.3}
     write_event(work, SET)
-    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+    reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
     assert not reader.ended.wait(1)
     token_revoke(prefix=secret[:12], by="test")
     assert reader.ended.wait(PATIENCE)
@@ -312,7 +312,7 @@ def test_a_place_that_is_none_is_refused(api: str, work: Project, secret: str, a
 def test_a_server_that_stops_lets_its_readers_go(work: Project, secret: str) -> None:
     write_event(work, SET)
     with served() as api:
-        reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.told) == 1)
+        reader = EventReader(stream_of(api), secret).wait(lambda r: len(r.events) == 1)
         until(lambda: connections() == 1)
     assert reader.ended.wait(PATIENCE)
     until(lambda: connections() == 0)

@@ -94,8 +94,8 @@ def test_two_processes_meet_a_standby_that_was_promoted(standby: EmbeddedPostgre
         tokens = {int(each.communicate(timeout=60)[0]) for each in both}
         assert len(tokens) == 2
         assert min(tokens) > JUMP > LOST
-        (later, known, told) = one(look, STATE)
-        assert (later > epoch, known, told) == (True, True, 1)
+        (later, known, entries) = one(look, STATE)
+        assert (later > epoch, known, entries) == (True, True, 1)
         assert one(look, NUMBERS)[1] > JUMP
 
         before = one(look, NUMBERS)

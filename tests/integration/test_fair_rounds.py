@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.allocation import waiting_lines
 from scheduler.allocation.queue_usage import queue_usage_refresh
-from scheduler.models import Lease, Pool, QueueUsage
+from scheduler.models import Executor, Lease, Pool, QueueUsage, Reservation
 from scheduler.services.leases import lease_round
 from sessions_app.models import Project, Queue, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -27,7 +27,7 @@ def at() -> Project:
 
 
 def waiting(at: Project, count: int, queue: str = "default", **fields: Any) -> list[UUID]:
-    """So many new sessions of one queue."""
+    """Submit this number of sessions to one queue."""
     owner = fields.pop("owner", None) or user(superuser=True)
     return [submit(at, owner=owner, queue=queue, **fields).pk for _ in range(count)]
 
@@ -63,7 +63,7 @@ def test_a_queue_that_holds_much_waits_for_the_others(at: Project, played: Agent
     assert by_queue(take(played, 6)) == {"default": 3, "late": 3}
 
 
-def test_what_a_queue_had_is_remembered_for_a_while(
+def test_past_usage_of_a_queue_counts_for_a_while(
     at: Project, played: Agent, settings: Any
 ) -> None:
     queue(at, "late")
@@ -86,8 +86,24 @@ def test_what_a_queue_had_is_remembered_for_a_while(
     played.start(*held)
     played.succeed(*held)
     assert queue_usage_refresh() == 1
-    waiting(at, 8), waiting(at, 8, "late")
-    assert by_queue(take(played, 4)) == {"late": 4}
+    waiting(at, 20), waiting(at, 20, "late")
+    # Far from its share, only what a queue holds counts. Near it, its past decides.
+    assert by_queue(take(played, 18)) == {"default": 9, "late": 9}
+    assert by_queue(take(played, 2)) == {"late": 2}
+
+
+def test_leases_of_others_count_as_long_as_they_are_held(at: Project, played: Agent) -> None:
+    """Also those that a server of the previous version granted, without their line."""
+    queue(at, "late")
+    other = agent("other")
+    held = waiting(at, 8)
+    assert set(take(other, 8)) == set(held)
+    Lease.objects.filter(session__in=held[:4]).update(queue_id=None, scheduling_key=None)
+    waiting(at, 20), waiting(at, 20, "late")
+    assert by_queue(take(played, 8)) == {"late": 8}
+    other.start(*held)
+    other.succeed(*held)
+    assert by_queue(take(played, 8)) == {"default": 8}
 
 
 def test_memory_of_what_is_over_is_dropped(at: Project, played: Agent) -> None:
@@ -170,18 +186,14 @@ def test_rounds_at_once_share_the_sessions_and_keep_the_limit() -> None:
 
 
 def executor_named(name: str) -> Any:
-    from scheduler.models import Executor
-
     return Executor.objects.get(name=name)
 
 
 def executors_take(sessions: int) -> None:
-    from scheduler.models import Executor
-
     Executor.objects.update(max_sessions=sessions)
 
 
-def test_what_fits_nowhere_hides_nothing_in_any_queue(at: Project, played: Agent) -> None:
+def test_a_session_that_fits_nowhere_hides_nothing_in_any_queue(at: Project, played: Agent) -> None:
     played.nodes = [{"name": "n", "allocatable": {"cpu": "4"}}]
     owner = user(superuser=True)
     behind = []
@@ -321,7 +333,40 @@ def test_a_large_session_does_not_starve(at: Project, played: Agent, settings: A
     assert check_all() == []
 
 
-def test_what_a_limit_holds_back_keeps_no_node_free(
+def reserved() -> dict[UUID, list[str]]:
+    return dict(Reservation.objects.values_list("session_id", "nodes"))
+
+
+def test_a_starved_session_keeps_the_node_that_it_was_given(
+    at: Project, played: Agent, settings: Any
+) -> None:
+    """Also if another one has more room later."""
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+    played.nodes = [{"name": n, "allocatable": {"cpu": "4"}} for n in "ab"]
+    owner = user(superuser=True)
+    queue(at, "small")
+    running = waiting(at, 8, "small", owner=owner, resources={"cpu": "1"})
+    take(played, 9)
+    on = {UUID(each["session_id"]): each["nodes"] for each in played.answer["leases"]}
+    played.start(*running)
+    (large,) = waiting(at, 1, owner=owner, resources={"cpu": "4"})
+    waiting(at, 1, owner=owner, resources={"cpu": "3"})
+    waiting(at, 9, "small", owner=owner, resources={"cpu": "1"})
+    of_a, of_b = ([each for each in running if on[each] == [name]] for name in "ab")
+    played.succeed(of_a.pop())
+    assert take(played, 9) == []
+    assert reserved() == {large: ["a"]}
+    # Two places on the other node are more than one on this one, and small ones take them.
+    played.succeed(of_b.pop(), of_b.pop())
+    assert len(take(played, 9)) == 2
+    assert {tuple(each["nodes"]) for each in played.answer["leases"]} == {("b",)}
+    assert reserved() == {large: ["a"]}
+    played.succeed(*of_a)
+    assert large in take(played, 9)
+    assert reserved() == {}
+
+
+def test_a_session_held_by_a_limit_keeps_no_node_free(
     at: Project, played: Agent, settings: Any
 ) -> None:
     settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
@@ -341,7 +386,7 @@ def test_a_queue_can_be_deleted_with_its_usage(at: Project, played: Agent) -> No
     assert not Queue.objects.filter(name="gone").exists()
 
 
-def test_what_others_hold_on_a_node_is_left_to_them(at: Project, played: Agent) -> None:
+def test_room_that_others_hold_is_left_to_them(at: Project, played: Agent) -> None:
     played.nodes = [{"name": "n", "allocatable": {"cpu": "8"}, "free": {"cpu": "3"}}]
     waiting(at, 8, resources={"cpu": "1"})
     first = take(played, 9)

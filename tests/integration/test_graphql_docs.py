@@ -19,7 +19,7 @@ TEXT = (Path(settings.BASE_DIR) / "docs" / "graphql.md").read_text()
 
 
 def calls() -> list[str]:
-    """What the examples send: in a here-document, or behind `-d`."""
+    """Return the calls of the examples: in a here-document, or behind `-d`."""
     found = []
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL):
         command, _, document = block.partition("<<'END'\n")
@@ -44,8 +44,8 @@ def test_an_example_works(body: str, at: Project) -> None:
 
 def test_the_limits_are_those_that_are_told() -> None:
     table = TEXT.partition("## Limits")[2].partition("The cost is")[0]
-    told = {int(figure.replace(",", "")) for figure in re.findall(r"\| ([\d,]+) \|", table)}
-    assert told >= {
+    documented = {int(figure.replace(",", "")) for figure in re.findall(r"\| ([\d,]+) \|", table)}
+    assert documented >= {
         limits.MAX_TOKENS,
         limits.MAX_COMMENTS,
         limits.MAX_FIELDS,

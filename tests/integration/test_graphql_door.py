@@ -34,7 +34,7 @@ def problem(response: Any, status: int) -> dict[str, Any]:
     return body
 
 
-def test_whoever_comes_with_a_token_is_told_who_they_are(at: Project, ann: User) -> None:
+def test_a_token_answers_with_its_user(at: Project, ann: User) -> None:
     narrowed = Graph(factories.token(ann, project=at, read_only=True))
     assert narrowed.ask(VIEWER)["viewer"] == {
         "username": "ann", "clusterAdmin": False, "tokenName": "test", "readOnly": True,
@@ -79,7 +79,7 @@ def test_queries_come_by_post(graph: Graph, method: str) -> None:
         ("application/json", b'{"query": "' + b"x" * 1024 * 1024 + b'"}', 413),
     ],
 )
-def test_what_is_no_call_is_a_problem(
+def test_a_malformed_call_is_a_problem(
     graph: Graph, content_type: str, body: bytes, status: int
 ) -> None:
     problem(graph.post(ADDRESS, body, content_type=content_type), status)
@@ -171,7 +171,7 @@ def test_the_schema_can_be_asked_for(graph: Graph, settings: Any) -> None:
     assert graph.ask("{ __typename }") == {"__typename": "Query"}
 
 
-def test_what_nobody_foresaw_is_not_told(
+def test_unexpected_errors_show_no_details(
     graph: Graph, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     graph.ask(VIEWER)

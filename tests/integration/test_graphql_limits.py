@@ -1,4 +1,4 @@
-"""What one document may ask for: each limit, from both of its sides, and bombs."""
+"""Tests of the limits of one document: each from both of its sides, and bombs."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def refused(graph: Graph, query: str, **variables: Any) -> str:
 
 
 def passed(graph: Graph, query: str, **variables: Any) -> bool:
-    """Whether it ran, whatever came of it."""
+    """Return whether it ran, whatever the result."""
     return "data" in graph.send(query, **variables).json()
 
 

@@ -10,9 +10,10 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.db import models
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
 from retry.policies.categories import FailureCategory
-from scheduler.models import Executor
+from scheduler.models import Executor, Node
 from sessions_app.models import (
     AuditEntry,
     Membership,
@@ -24,6 +25,8 @@ from sessions_app.models import (
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import PREFIX_LENGTH
 from sessions_app.services.resources.categories import category_create
+from sessions_app.services.resources.priority_classes import priority_class_create
+from sessions_app.services.schedules.saving import schedule_pause
 from sessions_app.webhooks.endpoints import webhook_create, webhook_pause
 from tests import factories
 from tests.graphs import Graph
@@ -70,8 +73,13 @@ def world(at: Project) -> World:
     factories.named_policy("named", project=at)
     factories.executor("one")
     Executor.objects.create(name="closed", cordoned=True, cordon_reason="because")
+    one = Executor.objects.get(name="one")
+    Node.objects.create(executor=one, name="n1", address="one/n1")
+    out = {"quarantined_at": timezone.now(), "quarantine_reason": "because"}
+    Node.objects.create(executor=one, name="n2", address="one/n2", **out)
     category = {"name": "cuda", "matchers": [{"onConditions": ["Evicted"]}]}
     category_create(FailureCategory.model_validate(category), position=None, by="root")
+    priority_class_create("one", 7, {}, by="root")
     factories.quotas(at, sessions=9)
     RetryDefaults.objects.create(project=at, policy={"max_retries": 1})
     return World(people, _ids(at, people["viewer"], Membership.objects.get(user=viewer)))
@@ -88,10 +96,20 @@ def _ids(at: Project, token: str, membership: Membership) -> dict[str, str]:
     sessions = [factories.submit(at, job_set="night") for _ in range(3)]
     factories.start(sessions[1])
     Session.objects.filter(pk=sessions[1].pk).update(accepted_at=models.F("started_at"))
-    factories.settle(factories.start(sessions[2]))
-    names = ("waiting", "running", "failed")
+    failed = factories.settle(factories.start(sessions[2]))
+    factories.failure(failed, key="one")
+    parking = factories.policy(on_exhausted="park", max_chain_duration=0.0001)
+    sessions.append(factories.submit(at, retry_policy=parking))
+    factories.settle(factories.start(sessions[3]))
+    names = ("waiting", "running", "failed", "parked")
     found = {name: str(session.pk) for name, session in zip(names, sessions, strict=True)}
+    owner = factories.user("planner", project=at)
+    schedules = [factories.schedule(at, owner, name=name) for name in ("one", "two")]
+    schedule_pause(schedules[1], reason="because", by="root")
     return found | {
+        "breaker": str(factories.breaker(at).pk),
+        "schedule": str(schedules[0].pk),
+        "resting": str(schedules[1].pk),
         "webhook": str(hooks[0].pk),
         "paused": str(hooks[1].pk),
         "membership": str(membership.pk),
@@ -105,7 +123,16 @@ VOLATILE = (
     *(models.DateTimeField, models.UUIDField, models.AutoField, models.ForeignKey),
     *(models.GeneratedField, models.BinaryField),
 )
-SECRETS = {"prefix", "digest", "secret", "previous_secret", "object_id", "fencing_token", "xid"}
+SECRETS = {
+    "prefix",
+    "digest",
+    "request_digest",
+    "secret",
+    "previous_secret",
+    "object_id",
+    "fencing_token",
+    "xid",
+}
 
 
 def facts() -> dict[str, Any]:
@@ -185,11 +212,11 @@ def test_as_rest_does(world: World, pair: Pair) -> None:
 
 def test_each_writing_call_of_rest_has_a_mutation() -> None:
     resolve = get_resolver().resolve
-    told = {
+    mirrored = {
         f"{pair.method} {route_of(_route(resolve, pair))}".replace("api/v2/", "") for pair in PAIRS
     }
-    assert told & set(NO_MUTATION) == set()
-    assert told | set(NO_MUTATION) == {
+    assert mirrored & set(NO_MUTATION) == set()
+    assert mirrored | set(NO_MUTATION) == {
         call for call in _writing() if not re.search(r"/(domains/<>|cluster)/$", call)
     }
 
@@ -240,7 +267,7 @@ def test_several_run_in_order_each_by_itself(world: World) -> None:
 
 
 @pytest.mark.parametrize("token", ["executor", None])
-def test_who_is_no_user_changes_nothing(at: Project, token: str | None) -> None:
+def test_callers_without_a_user_change_nothing(at: Project, token: str | None) -> None:
     factories.executor("one")
     secret = factories.token(executor_name="one") if token else None
     response = Graph(secret).send(

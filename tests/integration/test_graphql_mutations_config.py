@@ -88,9 +88,7 @@ def test_a_policy_comes_in_three_ways(graph: Graph) -> None:
         ({"document": POLICY, "project": "acme"}, "project"),
     ],
 )
-def test_what_is_wrong_with_a_policy_is_named(
-    graph: Graph, given: dict[str, Any], field: str
-) -> None:
+def test_errors_of_a_policy_are_named(graph: Graph, given: dict[str, Any], field: str) -> None:
     errors = change(graph, "applyRetryPolicy", **given)["errors"]
     assert {error["code"] for error in errors} == {"INVALID"}
     assert any((error["field"] or "").startswith(field) for error in errors), errors

@@ -1,4 +1,4 @@
-"""What docs/graphql.md says of mutations: its examples work, and its list is whole."""
+"""Tests of docs/graphql.md about mutations: its examples work, and its list is whole."""
 
 import json
 import re

@@ -56,11 +56,11 @@ def test_a_session_is_submitted(graph: Graph) -> None:
     )
     assert payload["created"] is True
     assert payload["clientMutationId"] == "7"
-    told = payload["session"]
-    assert (told["name"], told["status"]) == ("train", "PENDING")
-    assert told["environ"] == FULL["environ"]
-    assert told["labels"] == FULL["labels"]
-    rest = graph.read(f"sessions/{told['sessionId']}/")
+    session = payload["session"]
+    assert (session["name"], session["status"]) == ("train", "PENDING")
+    assert session["environ"] == FULL["environ"]
+    assert session["labels"] == FULL["labels"]
+    rest = graph.read(f"sessions/{session['sessionId']}/")
     assert rest["retry_policy"]["max_retries"] == 3
     assert rest["retry_policy"]["eligible_causes"] == ["evicted", "oom_killed"]
     assert rest["owner"] == "ann"
@@ -102,9 +102,7 @@ NEVER = {"environ.A", "command[0]"}
         ({"image": "x", "retryPolicies": ["none"]}, "retryPolicies"),
     ],
 )
-def test_what_is_wrong_is_named_as_graphql_names_it(
-    graph: Graph, given: dict[str, Any], field: str
-) -> None:
+def test_errors_have_the_names_of_graphql(graph: Graph, given: dict[str, Any], field: str) -> None:
     response = graph.send(
         """mutation($input: CreateSessionInput!) {
         createSession(input: $input) { session { id } errors { field code } } }""",
@@ -155,14 +153,14 @@ def test_a_run_is_preempted(at: Project) -> None:
     mia = Graph(factories.token(factories.user("mia", project=at, role=Role.MAINTAINER)))
     session = factories.start(factories.submit(at))
     Session.objects.update(accepted_at=session.started_at)
-    told = done(
+    payload = done(
         mia, "preemptSession", "session { preemptRequestedAt }", id=str(session.pk), reason="room"
     )
-    assert told["session"]["preemptRequestedAt"]
+    assert payload["session"]["preemptRequestedAt"]
     assert AuditEntry.objects.filter(actor="mia", object_id=str(session.pk)).exists()
 
 
-def test_what_one_may_not_see_is_not_there(graph: Graph) -> None:
+def test_hidden_sessions_are_missing(graph: Graph) -> None:
     hidden = factories.submit(factories.project("other", domain="globex"))
     for mutation in ("cancelSession", "retrySession", "preemptSession"):
         code, field = refusal(graph, mutation, id=str(hidden.pk))
@@ -186,8 +184,8 @@ def test_many_are_submitted_in_one_call(graph: Graph) -> None:
         "results { outcome sessionId session { sessionId name } errors { field code } }",
         sessions=given,
     )["results"]
-    said = [each["outcome"] for each in results]
-    assert said == ["created", "refused", "refused", "exists", "refused"]
+    outcomes = [each["outcome"] for each in results]
+    assert outcomes == ["created", "refused", "refused", "exists", "refused"]
     fields = [[error["field"] for error in each["errors"]] for each in results]
     assert fields == [
         [],

@@ -5,13 +5,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from django.conf import settings as configured
 from django.test import Client
 
 from tests import factories
 from tests.graphs import ADDRESS
 
-VENDORED = Path(configured.BASE_DIR) / "sessions_app/static/reprise/graphiql"
+VENDORED = Path(configured.BASE_DIR) / "sessions_app/static/reprise"
 DOCS = "/api/v2/docs/"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 
@@ -42,12 +43,13 @@ def test_the_page_is_for_people_who_are_logged_in(settings: Any) -> None:
     assert browser.get(ADDRESS, headers=HTML).status_code == 405
 
 
-def test_the_vendored_files_are_those_that_are_listed() -> None:
-    text = (VENDORED / "VENDORED.md").read_text()
+@pytest.mark.parametrize("folder", ["graphiql", "htmx"])
+def test_the_vendored_files_are_those_that_are_listed(folder: str) -> None:
+    text = (VENDORED / folder / "VENDORED.md").read_text()
     listed = dict(re.findall(r"^\| `([^`]+)` .* `([0-9a-f]{64})` \|$", text, re.MULTILINE))
     found = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in VENDORED.iterdir()
+        for path in (VENDORED / folder).iterdir()
         if path.suffix in {".js", ".css"}
     }
     assert found == listed

@@ -1,4 +1,4 @@
-"""What GraphQL gives of inline policies may be sent to it again, as it is."""
+"""Tests that GraphQL accepts inline policies as it gives them."""
 
 from typing import Any
 
@@ -58,7 +58,13 @@ def test_the_merge_of_all_layers_and_the_policy_of_a_session(graph: Graph, at: P
     )  # fmt: skip
     policy = made["session"]["retryPolicy"]
     assert policy == merged["effective"]
-    assert policy["nulls"] == ["maxPreemptionRetries", "maxRetryDelay", "maxChainDuration"]
+    assert policy["nulls"] == [
+        "maxPreemptionRetries",
+        "retryWindow",
+        "stopAfterSame",
+        "maxRetryDelay",
+        "maxChainDuration",
+    ]
     bare = {name: value for name, value in policy.items() if name != "nulls"}
     again = done(
         graph, "createSession", f"session {{ retryPolicy {FIELDS} }}", **HERE, image="x",

@@ -8,10 +8,12 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from scheduler.models import Lease
+from scheduler.models import Lease, Preemption
 from sessions_app.models import (
+    Dependency,
     ProjectUsage,
     RetryDecision,
+    RetryTrace,
     Session,
     SessionEvent,
     SessionSpec,
@@ -65,7 +67,7 @@ def without_constraint(name: str) -> None:
         (is_index,) = cursor.fetchone()
         statement = (
             f"DROP INDEX {name}"
-            if is_index and name == "session_one_unfinished_a_chain"
+            if is_index and name == "session_one_unfinished"
             else f"ALTER TABLE sessions_app_session DROP CONSTRAINT {name}"
         )
         cursor.execute(statement)
@@ -103,6 +105,22 @@ def lose_a_decision(records: dict[str, Session]) -> None:
     decisions(records["waiting"]).delete()
 
 
+def lose_a_trace(records: dict[str, Session]) -> None:
+    RetryTrace.objects.filter(decision=records["waiting"].pk).delete()
+
+
+def empty_a_trace(records: dict[str, Session]) -> None:
+    RetryTrace.objects.filter(decision=records["waiting"].pk).update(steps=[])
+
+
+def trace_twice(records: dict[str, Session]) -> None:
+    decisions(records["waiting"]).update(own_trace=[{"step": "cause"}])
+
+
+def leave_a_trace(_records: dict[str, Session]) -> None:
+    RetryTrace.objects.create(decision_id=uuid4(), steps=[{"step": "cause"}])
+
+
 def decide_a_success(records: dict[str, Session]) -> None:
     sessions(records["waiting"]).update(status="TERMINATED")
 
@@ -129,7 +147,7 @@ def keep_the_tip(records: dict[str, Session]) -> None:
 
 
 def two_unfinished(records: dict[str, Session]) -> None:
-    without_constraint("session_one_unfinished_a_chain")
+    without_constraint("session_one_unfinished")
     sessions(records["parent"]).update(status="PENDING", phase="waiting", finished_at=None)
 
 
@@ -188,9 +206,9 @@ def report_under_another_lease(records: dict[str, Session]) -> None:
 
 
 def give_a_token_twice(records: dict[str, Session]) -> None:
-    told = events(records["parent"]).exclude(data__fencing_token=None)
+    scheduled = events(records["parent"]).exclude(data__fencing_token=None)
     token = events(records["child"]).get(type="session.scheduled").data["fencing_token"]
-    for event in told:
+    for event in scheduled:
         event.data["fencing_token"] = token
         event.save()
 
@@ -237,6 +255,13 @@ def lose_a_specification(records: dict[str, Session]) -> None:
     SessionSpec.objects.filter(pk=records["waiting"].spec_id)._raw_delete("default")
 
 
+def fire_twice(records: dict[str, Session]) -> None:
+    time = "2030-01-31T12:00:00"
+    for name, zone in (("parent", "Z"), ("waiting", "+00:00")):
+        creation_id = f"schedule:{records['child'].pk}:{time}{zone}"
+        sessions(records[name]).update(creation_id=creation_id)
+
+
 def test_the_database_refuses_counters_that_do_not_add_up(sound: dict[str, Session]) -> None:
     child = sessions(sound["child"])
     for wrong in ({"inline/failure": 2}, {}):
@@ -249,6 +274,52 @@ def test_the_database_refuses_counters_that_do_not_add_up(sound: dict[str, Sessi
         copied.save(force_insert=True)
 
 
+def depend(session: Session, **values: Any) -> None:
+    Dependency.objects.create(root=session, on_root=uuid4(), place=0, creation_id="x", **values)
+
+
+def run_too_early(records: dict[str, Session]) -> None:
+    depend(records["parent"])
+
+
+def run_before_the_end(records: dict[str, Session]) -> None:
+    seen = {"outcome": "succeeded", "met": True, "tip_id": records["child"].pk}
+    depend(records["parent"], **seen)
+
+
+def wait_for_nothing(records: dict[str, Session]) -> None:
+    waiting = submit(records["child"].project)
+    Session.objects.filter(pk=waiting.pk).update(phase="blocked")
+
+
+def stop_for_nobody(records: dict[str, Session]) -> None:
+    sessions(records["child"]).update(gave_way_to=uuid4(), preempt_requested_at=timezone.now())
+
+
+def make_room_and_go_on(records: dict[str, Session]) -> None:
+    """A plan that was recorded, but not carried out."""
+    child, now = records["child"], timezone.now()
+    Preemption.objects.create(
+        executor=Lease.objects.get(session=child).executor,
+        planned_at=now,
+        until=now,
+        rule="priority",
+        dry_run=False,
+        nodes=["n1"],
+        taker_id=uuid4(),
+        taker_project=child.project,
+        taker_rank=10,
+        victim_id=child.pk,
+        victim_project=child.project,
+        victim_rank=0,
+    )
+
+
+def hold_for_no_breaker(records: dict[str, Session]) -> None:
+    held = {"state": "held", "held_for": "breaker", "held_key": "cluster/ghost"}
+    decisions(records["waiting"]).update(**held)
+
+
 BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     lose_a_fact: invariants.log_folds_to_row,
     change_a_decision: invariants.log_folds_to_row,
@@ -258,6 +329,10 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     go_back: invariants.steps_are_allowed,
     lose_a_decision: invariants.failures_are_decided,
     decide_a_success: invariants.failures_are_decided,
+    lose_a_trace: invariants.decisions_have_their_trace,
+    empty_a_trace: invariants.decisions_have_their_trace,
+    trace_twice: invariants.decisions_have_their_trace,
+    leave_a_trace: invariants.decisions_have_their_trace,
     show_another_state: invariants.decision_is_shown,
     lose_a_child: invariants.dispatched_has_one_child,
     name_another_child: invariants.dispatched_has_one_child,
@@ -284,6 +359,13 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     lose_a_row: invariants.archived_chains_are_whole,
     keep_a_row: invariants.archived_chains_are_whole,
     lose_a_specification: invariants.specifications_are_used,
+    fire_twice: invariants.no_schedule_fires_twice,
+    run_too_early: invariants.dependants_wait,
+    run_before_the_end: invariants.dependants_wait,
+    wait_for_nothing: invariants.dependants_wait,
+    hold_for_no_breaker: invariants.breakers_know_what_they_hold,
+    stop_for_nobody: invariants.room_is_made_for_somebody,
+    make_room_and_go_on: invariants.room_is_made_for_somebody,
     write_in_the_future: invariants.streams_tell_all,
 }
 

@@ -1,4 +1,4 @@
-"""What is read by statements of ours is what the ORM would have made."""
+"""Tests that our own statements read what the ORM would have made."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_instances_are_as_the_orm_makes_them(at: Project, django_assert_num_quer
             _ = found[1].decision
 
 
-def test_what_is_left_out_is_read_when_it_is_asked_for(at: Project) -> None:
+def test_deferred_columns_are_read_on_access(at: Project) -> None:
     factories.submit(at)
     read = JoinedRows(
         "SELECT {columns} FROM sessions_app_session s", (Part(Session, "s", without="node"),)

@@ -37,6 +37,7 @@ def test_a_lease_says_all_that_is_to_run(at: Project, played: Agent) -> None:
         "REPRISE_SESSION_ID": str(child.pk), "REPRISE_ROOT_SESSION_ID": str(session.pk),
         "REPRISE_PARENT_SESSION_ID": str(session.pk), "REPRISE_ATTEMPT": "1",
         "REPRISE_PREVIOUS_CAUSE": "kernel_nonzero_exit", "REPRISE_PREVIOUS_EXIT_CODE": "3",
+        "REPRISE_CHECKPOINT": "", "REPRISE_STEP": "",
         "REPRISE_PROJECT": at.address, "REPRISE_QUEUE": "default", "REPRISE_JOB_SET": "night",
     }  # fmt: skip
     assert lease["spec"] == {
@@ -80,7 +81,7 @@ def test_no_more_is_leased_than_the_executor_takes(at: Project, played: Agent) -
     assert len(played.lease(limits={"max_sessions": 4})) == 1
 
 
-def test_what_does_not_fit_is_passed_over(at: Project, played: Agent) -> None:
+def test_sessions_that_do_not_fit_are_passed_over(at: Project, played: Agent) -> None:
     played.nodes = [{"name": "n1", "allocatable": {"cpu": "2", "memory": "1Gi"}}]
     large = submit(at, resources={"cpu": "4"})
     first, second = submit(at, resources={"cpu": "1500m"}), submit(at, resources={"cpu": "500m"})
@@ -91,7 +92,7 @@ def test_what_does_not_fit_is_passed_over(at: Project, played: Agent) -> None:
     assert played.lease() == [third.pk]
 
 
-def test_what_does_not_fit_hides_nothing_behind_it(at: Project, played: Agent) -> None:
+def test_sessions_that_do_not_fit_hide_nothing_behind_them(at: Project, played: Agent) -> None:
     """Even if there is one free slot only, and many large sessions are first in the queue."""
     played.nodes = [{"name": "n1", "allocatable": {"cpu": "2", "memory": "1Gi"}}]
     for _ in range(20):
@@ -100,7 +101,7 @@ def test_what_does_not_fit_hides_nothing_behind_it(at: Project, played: Agent) -
     assert played.lease(limits={"max_sessions": 1}) == [small.pk]
 
 
-def test_what_one_executor_cannot_run_is_there_for_another(at: Project) -> None:
+def test_sessions_refused_by_one_executor_go_to_another(at: Project) -> None:
     small, big = agent("small"), agent("big")
     small.nodes = [{"name": "n1", "allocatable": {"cpu": "2"}}]
     big.nodes = [{"name": "n1", "allocatable": {"cpu": "64"}}]
@@ -110,9 +111,7 @@ def test_what_one_executor_cannot_run_is_there_for_another(at: Project) -> None:
     assert big.lease() == [session.pk]
 
 
-def test_what_fits_nowhere_is_leased_as_soon_as_a_node_is_large_enough(
-    at: Project, played: Agent
-) -> None:
+def test_a_large_session_is_leased_once_a_node_is_large_enough(at: Project, played: Agent) -> None:
     """However long it has waited, and however often it was looked at in vain."""
     played.nodes = [{"name": "n1", "allocatable": {"cpu": "2"}}]
     new, old = submit(at, resources={"cpu": "4"}), submit(at, resources={"cpu": "4"})
@@ -317,7 +316,7 @@ def test_nodes_that_are_not_said_again_are_as_before() -> None:
     assert played.executor.nodes == []
 
 
-def test_what_avoids_all_executors_is_taken_all_the_same(at: Project, played: Agent) -> None:
+def test_a_session_that_avoids_all_executors_is_taken_anyway(at: Project, played: Agent) -> None:
     other = agent("two")
     other.lease()
     session = submit(at)
@@ -328,9 +327,7 @@ def test_what_avoids_all_executors_is_taken_all_the_same(at: Project, played: Ag
     assert played.lease() == [session.pk]
 
 
-def test_what_avoids_an_executor_does_not_wait_for_one_of_other_projects(
-    at: Project, played: Agent
-) -> None:
+def test_avoidance_ignores_executors_of_other_projects(at: Project, played: Agent) -> None:
     other = Agent(executor("two", projects=(project(),)))
     other.lease()
     session = submit(at)
@@ -339,9 +336,7 @@ def test_what_avoids_an_executor_does_not_wait_for_one_of_other_projects(
     assert played.lease() == [session.pk]
 
 
-def test_what_avoids_an_executor_does_not_wait_for_one_that_is_too_small(
-    at: Project, played: Agent
-) -> None:
+def test_avoidance_ignores_executors_that_are_too_small(at: Project, played: Agent) -> None:
     played.nodes = [{"name": "n1", "allocatable": {"cpu": "8"}}]
     small = agent("two", nodes=[{"name": "n1", "allocatable": {"cpu": "2"}}])
     session = submit(at, resources={"cpu": "4"})

@@ -18,7 +18,7 @@ MANY = 1_000
 _MANY = """
     INSERT INTO sessions_app_session
     SELECT (jsonb_populate_record(s, jsonb_build_object(
-        'id', g.id, 'root_id', g.id, 'creation_id', g.id, 'name', 'some',
+        'id', g.id, 'root_id', g.id, 'creation_id', g.id, 'name', 'some', 'executor', 'one',
         'owner_id', CASE WHEN g.n %% 4 < 2 THEN s.owner_id END) || CASE WHEN g.n %% 2 = 0 THEN
         '{"status": "ERROR", "retry_cause": "kernel_nonzero_exit", "exit_code": 1,
             "retry_state": "exhausted"}' ELSE '{}'::jsonb END)).*
@@ -34,12 +34,24 @@ FILTERS = (
     *("", "project=acme/work", "queue=default", "job_set=nightly", "status=TERMINATED"),
     *("status=ERROR", "status=CANCELLED", "status=RUNNING", "status=PENDING"),
     *("session_type=batch", "session_type=interactive", "retry_cause=kernel_nonzero_exit"),
-    *("retry_cause=oom_killed", "failure_category=flaky", "retry_state=exhausted"),
-    *("retry_state=held", "retry_state=none", "exit_code=1", "exit_code=137", "root={id}"),
-    *("parent={id}", "tip=true", "tip=false", "owner=ann", "owner=nobody", "executor=rack"),
-    *("node=node-1", "node=node-7", "created_after=2020-01-01T00:00:00Z"),
-    *("created_after=2100-01-01T00:00:00Z", "created_before=2020-01-01T00:00:00Z"),
-    *("created_before=2100-01-01T00:00:00Z", "search=some", "search=nightly"),
+    *("retry_cause=oom_killed", "failure_category=flaky", "signature=0123456789ab"),
+    *("retry_state=exhausted", "retry_state=succeeded"),
+    *("retry_state=held", "retry_state=parked", "retry_state=scheduled"),
+    *("retry_state=retried", "retry_state=none"),
+    *(
+        "exit_code=0",
+        "exit_code=1",
+        "exit_code=137",
+        "root={id}",
+        "parent={id}",
+        "tip=true",
+        "tip=false",
+    ),
+    *("owner=ann", "owner=nobody", "executor=rack", "node=node-1", "node=node-7"),
+    *("executor=one", "executor=one&retry_state=none", "executor=one&queue=default"),
+    *("created_after=2020-01-01T00:00:00Z", "created_after=2100-01-01T00:00:00Z"),
+    *("created_before=2020-01-01T00:00:00Z", "created_before=2100-01-01T00:00:00Z"),
+    *("search=some", "search=nightly"),
 )
 
 
@@ -68,8 +80,8 @@ def _passed_over(api: Api, query: str) -> int:
     (listed,) = [each["sql"] for each in queries if "LATERAL" in each["sql"]]
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {listed}")
-        (told,) = cursor.fetchone()
-    plan = json.loads(told) if isinstance(told, str) else told
+        (explained,) = cursor.fetchone()
+    plan = json.loads(explained) if isinstance(explained, str) else explained
     return sum(_removed(plan[0]["Plan"]))
 
 

@@ -33,7 +33,7 @@ SECRET = "hunter2-planted"
 
 
 class Lines(logging.Handler):
-    """What would have been written."""
+    """The lines that would have been written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,18 +71,18 @@ def test_a_call_is_a_line_with_its_ids(at: Project, lines: Lines) -> None:
     door = Api(factories.token(owner))
     answer = door.get(f"sessions/{session.pk}/?q=x", headers=given(door, "from-the-proxy.1"))
     assert answer.headers["X-Request-ID"] == "from-the-proxy.1"
-    (said,) = lines.of("reprise.requests")
-    assert said.keys() >= ALWAYS
-    assert (said["event"], said["level"], said["request_id"]) == (
+    (line,) = lines.of("reprise.requests")
+    assert line.keys() >= ALWAYS
+    assert (line["event"], line["level"], line["request_id"]) == (
         "request",
         "info",
         "from-the-proxy.1",
     )
-    assert (said["actor"], said["token"]) == ("ada", door.token and door.token[:12])
-    assert (said["door"], said["route"]) == ("rest", "api/v2/sessions/<uuid:session_id>/")
-    assert (said["method"], said["status"]) == ("GET", 200)
-    assert said["session_id"] == str(session.pk)
-    assert said["duration_ms"] > 0
+    assert (line["actor"], line["token"]) == ("ada", door.token and door.token[:12])
+    assert (line["door"], line["route"]) == ("rest", "api/v2/sessions/<uuid:session_id>/")
+    assert (line["method"], line["status"]) == ("GET", 200)
+    assert line["session_id"] == str(session.pk)
+    assert line["duration_ms"] > 0
     # The thread goes on with other calls, which are others'.
     assert bound("request_id") == bound("actor") == ""
 
@@ -101,7 +101,7 @@ def test_an_id_that_is_none_is_replaced(client: Any, bad: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_probes_are_told_in_a_low_voice(client: Any, lines: Lines) -> None:
+def test_probes_are_logged_at_debug(client: Any, lines: Lines) -> None:
     client.get("/healthz")
     client.get("/no/such/place/" + SECRET)
     first, second = lines.of("reprise.requests")
@@ -111,7 +111,7 @@ def test_probes_are_told_in_a_low_voice(client: Any, lines: Lines) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_becomes_of_sessions_is_told_with_the_chain(at: Project, lines: Lines) -> None:
+def test_ends_of_sessions_are_logged_with_the_chain(at: Project, lines: Lines) -> None:
     policy = factories.policy(max_retries=1, retry_delay=3600)
     with binding(request_id="r1"):
         session = factories.settle(factories.start(factories.submit(at, retry_policy=policy)))
@@ -149,12 +149,12 @@ def test_an_error_of_the_database_tells_no_row(at: Project, lines: Lines) -> Non
     here = logging.getLogger("here")
     here.error("it failed", exc_info=caught.value)
     here.error("the task raised %r", caught.value)
-    said = lines.of("here")
-    assert len(said) == 2
-    assert SECRET not in str(said)
-    assert "second line" not in str(said)
-    assert str(said).count("Failing row contains (...).") >= 2
-    assert said[0]["exception"].rstrip().endswith("(...).")
+    logged = lines.of("here")
+    assert len(logged) == 2
+    assert SECRET not in str(logged)
+    assert "second line" not in str(logged)
+    assert str(logged).count("Failing row contains (...).") >= 2
+    assert logged[0]["exception"].rstrip().endswith("(...).")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -184,10 +184,10 @@ def test_a_hint_brings_the_request_and_its_time_along() -> None:
     with binding(request_id="r2"):
         publisher.hint(1e9, SWEEP)
     assert came.wait(30)
-    (told,) = sent
-    assert told[ORIGIN] == "r2"
-    assert isinstance(told[DUE], float)
-    assert told["body"][:2] == ((), {})
+    (hook,) = sent
+    assert hook[ORIGIN] == "r2"
+    assert isinstance(hook[DUE], float)
+    assert hook["body"][:2] == ((), {})
     signals.after_task_publish.disconnect(catch)
 
 
@@ -200,8 +200,8 @@ def test_lines_of_a_task_name_it(lines: Lines) -> None:
         logging.getLogger("tests").info("in it")
 
     says.apply(task_id="t1")
-    (said,) = lines.of("tests")
-    assert (said["task"], said["task_id"]) == ("tests.says", "t1")
+    (line,) = lines.of("tests")
+    assert (line["task"], line["task_id"]) == ("tests.says", "t1")
     assert bound("task") == ""
     clear()
 
@@ -221,7 +221,7 @@ raise ValueError("the end")
 """
 
 
-def test_what_python_itself_says_is_an_object_too() -> None:
+def test_messages_of_python_itself_are_objects_too() -> None:
     done = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True)
     warned, logged, thread, end = [json.loads(each) for each in done.stderr.splitlines()]
     assert "beware" in warned["event"]
@@ -244,17 +244,17 @@ def test_an_executor_says_everything_in_objects(tmp_path: Any) -> None:
         [sys.executable, *command, *options], env=environ, stderr=subprocess.PIPE, text=True
     ) as program:
         assert program.stderr is not None
-        said: list[dict[str, Any]] = []
-        while not said or "trying again" not in said[-1]["event"]:
-            said.append(json.loads(program.stderr.readline()))
+        logged: list[dict[str, Any]] = []
+        while not logged or "trying again" not in logged[-1]["event"]:
+            logged.append(json.loads(program.stderr.readline()))
         program.terminate()
-        said += [json.loads(each) for each in program.stderr]
+        logged += [json.loads(each) for each in program.stderr]
     assert program.returncode == 0
-    refused = next(each for each in said if "trying again" in each["event"])
+    refused = next(each for each in logged if "trying again" in each["event"])
     assert (refused["logger"], refused["level"]) == ("executor.connection", "warning")
     assert len(refused["request_id"]) == 32
-    assert said[-1]["event"] == "stopped"
-    assert SECRET not in json.dumps(said)
+    assert logged[-1]["event"] == "stopped"
+    assert SECRET not in json.dumps(logged)
 
 
 def test_a_line_about_a_run_has_its_chain() -> None:
@@ -292,7 +292,7 @@ def test_people_read_a_line() -> None:
         ({"REPRISE_LOG_FORMAT": "json"}, "json"),
     ],
 )
-def test_who_reads_is_asked_of_the_environment(environ: dict[str, str], expected: str) -> None:
+def test_the_environment_chooses_the_format(environ: dict[str, str], expected: str) -> None:
     for given, wrong in (read(Environment, environ), read(Agent, environ)):
         assert wanted_format(given.log_format, production=given.production) == expected
         assert wrong == []
@@ -315,5 +315,5 @@ def test_the_manual_names_every_field() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     table = text[text.index("## Logs") :].split("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    told = {name.strip(" `") for row in rows for name in row.split(",")}
-    assert told == ALWAYS | {*FIELDS, "exception"}
+    documented = {name.strip(" `") for row in rows for name in row.split(",")}
+    assert documented == ALWAYS | {*FIELDS, "exception"}

@@ -28,6 +28,7 @@ from tests.agent import agent
 from tests.observability import DASHBOARD, ROOT, RULES, Exposed, expressions, faults
 from tests.receiver import receiving
 from tests.streaming import EventReader, served
+from tests.waiting import PATIENCE_SECONDS
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
@@ -60,7 +61,7 @@ CALLS = {"door": "rest", "route": "api/v2/sessions/<uuid:session_id>/", "method"
 
 @pytest.fixture
 def scrape(at: Project, transactional_db: None, settings: Any) -> str:
-    """What a server says after a bit of each kind of work."""
+    """Return what a server exposes after a bit of each kind of work."""
     settings.WEBHOOK_GUARD = Guard.of(["127.0.0.0/8"], [], http=True)
     chains(at)
     agent("one").lease()
@@ -75,7 +76,9 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
         sweep_webhooks.delay()
         reader = EventReader(f"{url}job-sets/night/events/?project={at.address}", token)
         assert reader.begun.wait(60)
-        with httpx.Client(headers={"Authorization": f"Bearer {token}"}) as client:
+        with httpx.Client(
+            headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS
+        ) as client:
             assert client.get(f"{url}sessions/{session.pk}/").status_code == 200
             door = url.replace("/api/v2/", "/graphql/")
             assert client.post(door, json={"query": "{ no }"}).status_code == 400
@@ -99,12 +102,12 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_whoever_relies_on_the_metrics_finds_them(scrape: str) -> None:
+def test_documented_metrics_are_exposed(scrape: str) -> None:
     there = observability.exposed(scrape)
     wrong = {place: faults(each, there) for place, each in expressions().items()}
     assert {place: found for place, found in wrong.items() if found} == {}
     # The manual's table is what there is, no more and no less.
-    told = {
+    documented = {
         name: (kind, set(re.findall(r"`(\w+)`", labels)))
         for name, kind, labels in re.findall(
             r"^\| `(reprise_\w+)` \| (\w+) \|(.*?)\| (?:database|process) \|",
@@ -112,7 +115,7 @@ def test_whoever_relies_on_the_metrics_finds_them(scrape: str) -> None:
             re.MULTILINE,
         )
     }
-    assert told == dict(described(scrape))
+    assert documented == dict(described(scrape))
 
 
 def described(text: str) -> Iterator[tuple[str, tuple[str, set[str]]]]:
@@ -139,7 +142,7 @@ def test_retries_are_told_by_the_names_of_the_contract(scrape: str) -> None:
     assert found[("reprise_session_retry_decisions_total", *by_rule)] == 2, found
 
 
-def test_what_is_not_there_is_noticed() -> None:
+def test_a_missing_metric_is_noticed() -> None:
     there: Exposed = {"a_total": {"x"}}
     assert faults("sum by (x) (rate(a_total{x=~'1'}[5m]))", there) == []
     assert faults("max(b_total) / max(a_total)", there) == ["there is no b_total"]
@@ -152,13 +155,13 @@ def test_what_is_not_there_is_noticed() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
 def test_each_alarm_says_what_to_do_and_where_it_is_told(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-    told = rule["annotations"]
-    assert told["summary"]
-    assert told["description"].endswith(".")
-    file, _, anchor = told["runbook"].partition("#")
+    annotations = rule["annotations"]
+    assert annotations["summary"]
+    assert annotations["description"].endswith(".")
+    file, _, anchor = annotations["runbook"].partition("#")
     headings = re.findall(r"^#+ (.+)$", (ROOT / file).read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
-    assert not anchor or anchor in anchors, told["runbook"]
+    assert not anchor or anchor in anchors, annotations["runbook"]
     assert f"`{rule['alert']}`" in OPERATIONS
 
 
@@ -213,7 +216,7 @@ def test_no_other_name_is_answered(client: Any) -> None:
 
 
 def test_routes_are_a_bounded_set() -> None:
-    """What is counted by is known beforehand, whatever is asked for."""
+    """The labels are known beforehand, whatever is asked for."""
     routes = [str(each.pattern) for each in get_resolver().url_patterns]
     assert len(routes) < 50
     assert not any("%" in each for each in routes)
@@ -228,7 +231,7 @@ def test_a_stream_is_one_call_and_lasts_until_its_beginning(at: Project) -> None
     held = value("reprise_http_held", kind="events")
     with served() as url:
         reader = EventReader(f"{url}sessions/{session.pk}/events/", token)
-        reader.wait(lambda each: len(each.told) > 0)
+        reader.wait(lambda each: len(each.events) > 0)
         assert value("reprise_http_requests_total", status="200", **labels) == before + 1
         assert value("reprise_http_held", kind="events") == held + 1
         factories.settle(factories.start(session))
@@ -268,7 +271,7 @@ for _ in children:
 def ask(path="/metrics", token="a token"):
     wanted = urllib.request.Request(url + path, headers={"Authorization": f"Bearer {token}"})
     try:
-        return urllib.request.urlopen(wanted, timeout=20).read().decode()
+        return urllib.request.urlopen(wanted, timeout=50).read().decode()
     except urllib.error.HTTPError as error:
         return str(error.code)
 

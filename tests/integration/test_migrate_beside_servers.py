@@ -80,12 +80,13 @@ def connected(url: str) -> "psycopg.Connection[Any]":
 
 
 def environ(url: str) -> dict[str, str]:
-    said = psycopg.conninfo.conninfo_to_dict(url)
-    account = f"{said.get('user', '')}:{said.get('password') or ''}".rstrip(":")
-    host = str(said.get("host", "")).replace("/", "%2F")
-    file = quote(str(said.get("passfile") or ""), safe="")
+    parameters = psycopg.conninfo.conninfo_to_dict(url)
+    account = f"{parameters.get('user', '')}:{parameters.get('password') or ''}".rstrip(":")
+    host = str(parameters.get("host", "")).replace("/", "%2F")
+    file = quote(str(parameters.get("passfile") or ""), safe="")
     query = f"?passfile={file}" if file else ""
-    address = f"postgres://{account}@{host}:{said.get('port') or 5432}/{said['dbname']}{query}"
+    port, name = parameters.get("port") or 5432, parameters["dbname"]
+    address = f"postgres://{account}@{host}:{port}/{name}{query}"
     return {**os.environ, "DATABASE_URL": address, "DJANGO_SETTINGS_MODULE": "reprise.settings"}
 
 
@@ -104,7 +105,7 @@ class OldServer:
         self._between = between
         self._stopped = threading.Event()
         self.errors: list[str] = []
-        self.told = 0
+        self.written = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -122,7 +123,7 @@ class OldServer:
                         self._between(connection)
                         session = uuid4()
                         connection.execute(TELLS, [session, session])
-                    self.told += 1
+                    self.written += 1
                 except psycopg.Error as error:
                     self.errors.append(str(error))
 
@@ -157,22 +158,22 @@ def test_servers_go_on_while_the_tables_change(url: str) -> None:
     until(collision.began.is_set, "the servers work")
     with closing(connected(url)) as other:
         assert other.execute(INVALID).fetchone() == (1,)
-        said = python(url, "manage.py", "migrate", "--noinput")
+        output = python(url, "manage.py", "migrate", "--noinput")
         for server in servers:
             server.stop()
         assert collision.over.is_set()
         assert [server.errors for server in servers] == [[], [], []]
-        assert all(server.told > 5 for server in servers)
+        assert all(server.written > 5 for server in servers)
         assert other.execute(INVALID).fetchone() == (0,)
-    assert "waits: canceling statement due to lock timeout" in said
+    assert "waiting: canceling statement due to lock timeout" in output
     python(url, "manage.py", "migrate", "--check")
 
 
 def test_a_second_migrate_waits_for_the_first_one() -> None:
     """It is not an old transaction meanwhile, for which an index of the first one would wait."""
     key = AdvisoryLock.MIGRATE.value
-    said = connection.settings_dict
-    url = psycopg.conninfo.make_conninfo(**{**_address(), "dbname": said["NAME"]})
+    parameters = connection.settings_dict
+    url = psycopg.conninfo.make_conninfo(**{**_address(), "dbname": parameters["NAME"]})
     with closing(connected(url)) as other:
         other.execute("SELECT pg_advisory_lock(%s)", [key])
         command = [sys.executable, "manage.py", "migrate", "--noinput"]

@@ -157,23 +157,23 @@ def test_a_category_is_given_and_rules_ask_for_it(at: Project) -> None:
     assert check_all() == []
 
 
-def said(**words: Any) -> str:
+def message_of(**words: Any) -> str:
     return json.dumps({"reprise": words})
 
 
-def test_the_workload_has_a_voice(at: Project) -> None:
+def test_the_message_of_the_workload_counts(at: Project) -> None:
     category("cuda_error", {"onExitCodes": {"operator": "In", "values": [99]}})
-    ended = settle(submit(at, retry_policy=policy()), message=said(retry=False))
+    ended = settle(submit(at, retry_policy=policy()), message=message_of(retry=False))
     assert (decision(ended).reason, ended.retry_state) == ("workload_said_no", "not_retried")
-    later = settle(submit(at, retry_policy=policy()), message=said(after=120))
+    later = settle(submit(at, retry_policy=policy()), message=message_of(after=120))
     assert decision(later).delay == 120
-    called = settle(submit(at, retry_policy=policy()), message=said(category="cuda_error"))
+    called = settle(submit(at, retry_policy=policy()), message=message_of(category="cuda_error"))
     assert called.failure_category == "cuda_error"
-    unknown = settle(submit(at, retry_policy=policy()), message=said(category="nobody's"))
+    unknown = settle(submit(at, retry_policy=policy()), message=message_of(category="nobody's"))
     assert (unknown.failure_category, decision(unknown).action) == ("", "retry")
 
 
-def test_what_a_session_shows_of_its_policies(at: Project, client: Client) -> None:
+def test_a_session_shows_its_policies(at: Project, client: Client) -> None:
     owner = user(project=at)
     names = [named(at, "infra", INFRA), named(at, "ml", MEMORY)]
     session = settle(submit(at, owner=owner, retry_policies=names), **PREEMPTED)

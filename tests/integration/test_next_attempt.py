@@ -1,4 +1,5 @@
-"""What the next attempt gets: other resources under a specification of its own, another node."""
+"""Tests of what the next attempt gets: other resources under a specification of its own, another
+node."""
 
 from typing import Any
 
@@ -71,13 +72,13 @@ def test_memory_grows_from_attempt_to_attempt(growing: Session) -> None:
     assert last.avoid_node == "n1"
 
 
-def test_what_was_granted_is_told(growing: Session) -> None:
+def test_granted_resources_are_shown(growing: Session) -> None:
     oom(growing)
     child = next_attempt(growing)
     grown = {"cpu": "1", "memory": "2Gi"}
     assert RetryDecision.objects.get(session=growing).resources == grown
-    told = SessionEvent.objects.get(session_id=growing.pk, type="session.retry_dispatched")
-    assert told.data["resources"] == grown
+    event = SessionEvent.objects.get(session_id=growing.pk, type="session.retry_dispatched")
+    assert event.data["resources"] == grown
     entry = audited_acts().get(action="retry.dispatch")
     assert entry.data["resources"] == grown
     assert "resources_before" not in entry.data
@@ -101,7 +102,8 @@ def test_a_batch_of_them_takes_one_statement_more(at: Project) -> None:
         return len(queries)
 
     statements(1)
-    assert statements(2) == statements(50) <= 16
+    few, many = statements(2), statements(50)
+    assert few + 1 == many <= 16  # many events are copied, beside all other rows
 
 
 def test_a_retry_by_hand_with_other_resources(at: Project) -> None:

@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import connection
@@ -159,8 +160,9 @@ def test_another_node_that_is_full_just_now_is_waited_for(at: Project) -> None:
     urgent = [submit(at, priority=1, resources={"cpu": "4"}) for _ in range(2)]
     assert set(played.lease()) == {each.pk for each in urgent}
     assert child.status == "PENDING"
-    played.start(urgent[0].pk)
-    played.succeed(urgent[0].pk)
+    on_b = next(each for each in played.answer["leases"] if each["nodes"] == ["b"])
+    played.start(UUID(on_b["session_id"]))
+    played.succeed(UUID(on_b["session_id"]))
     assert played.lease() == [child.pk]
     assert avoided(played) == "a"
 

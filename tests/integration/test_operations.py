@@ -1,4 +1,4 @@
-"""What operators are told: heartbeats, periodic tasks, readiness, metrics."""
+"""Tests of what operators see: heartbeats, periodic tasks, readiness, metrics."""
 
 import os
 import re
@@ -420,7 +420,7 @@ def event_insert(at: Any, identity: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_counted_is_events_and_not_the_ids_between_them(
+def test_events_are_counted_and_not_gaps_of_ids(
     client: Client, admin_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restored database goes on a billion ids later."""
@@ -631,7 +631,7 @@ def test_a_lock_says_that_its_beat_is_alive(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_died_long_ago_is_forgotten() -> None:
+def test_old_dead_processes_are_forgotten() -> None:
     beats("worker", timedelta(days=2).total_seconds(), "long ago")
     beats("worker", 100, "of today")
     lock = BeatLock()

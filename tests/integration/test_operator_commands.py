@@ -25,8 +25,8 @@ def _audited(action: str) -> list[tuple[str, str]]:
 
 
 def test_a_project_is_made_once() -> None:
-    assert _say("create_project", "physics/simulation") == "project physics/simulation made\n"
-    assert "is there" in _say("create_project", "physics/simulation")
+    assert _say("create_project", "physics/simulation") == "project physics/simulation created\n"
+    assert "exists" in _say("create_project", "physics/simulation")
     project = Project.objects.get(name="simulation", domain__name="physics")
     assert list(project.queues.values_list("name", "is_default")) == [("default", True)]
     assert _audited("project.create") == [("manage.py", "physics/simulation")]
@@ -44,7 +44,7 @@ def test_an_executor_keeps_its_token_until_it_is_invalid(tmp_path: Path) -> None
     _say("create_project", "physics/simulation")
     path = tmp_path / "token"
     command = ("create_executor", "rack-1", "--project", "physics/simulation")
-    assert "executor rack-1 made" in _say(*command, "--token-file", str(path))
+    assert "executor rack-1 created" in _say(*command, "--token-file", str(path))
     secret = path.read_text()
     token = token_find(secret)
     assert token is not None
@@ -71,7 +71,7 @@ def test_an_executor_of_every_project_is_not_narrowed(tmp_path: Path) -> None:
 
 
 def test_an_executor_without_a_file_gets_its_token_printed() -> None:
-    assert _say("create_executor", "rack-1") == "executor rack-1 made\n"
+    assert _say("create_executor", "rack-1") == "executor rack-1 created\n"
     assert not ApiToken.objects.exists()
     token = token_find(_say("create_token", "--executor", "rack-1", "--name", "rack-1").strip())
     assert token is not None
@@ -88,15 +88,17 @@ def test_another_executors_token_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("create_executor", "rack-1", "--project", "no/where"), "no project no/where"),
         (("create_executor", "Rack 1"), "is not a valid name"),
     ],
 )
-def test_a_wrong_executor_is_one_line(tmp_path: Path, command: tuple[str, ...], said: str) -> None:
+def test_a_wrong_executor_is_one_line(
+    tmp_path: Path, command: tuple[str, ...], message: str
+) -> None:
     path = tmp_path / "token"
-    with pytest.raises(CommandError, match=said):
+    with pytest.raises(CommandError, match=message):
         _say(*command, "--token-file", str(path))
     assert not path.exists()
     assert not Executor.objects.filter(name__startswith="rack").exists()
@@ -120,14 +122,14 @@ def test_a_persons_token_is_all_that_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (("create_token", "--user", "nobody", "--name", "x"), "no active user nobody"),
         (("create_token", "--executor", "nowhere", "--name", "x"), "no executor nowhere"),
         (("revoke_token", "rpr_unknown0"), "no token begins with rpr_unknown0"),
     ],
 )
-def test_a_wrong_token_command_is_one_line(command: tuple[str, ...], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_a_wrong_token_command_is_one_line(command: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         _say(*command)
     assert not ApiToken.objects.exists()

@@ -1,4 +1,5 @@
-"""What goes on just now: seen by whom it concerns, counted in a fixed number of statements."""
+"""Tests of the overview: shown to those whom it concerns, counted in a fixed number of
+statements."""
 
 from datetime import timedelta
 from typing import Any
@@ -59,7 +60,7 @@ def test_nothing_goes_on(at: Project) -> None:
     }
 
 
-def test_what_waits_runs_and_fails_is_told(at: Project) -> None:
+def test_waiting_running_and_failed_sessions_are_shown(at: Project) -> None:
     night = queue(at, "night", priority_factor=4)
     owner = user(superuser=True)
     for _ in range(3):
@@ -103,8 +104,8 @@ def test_what_waits_runs_and_fails_is_told(at: Project) -> None:
     (one,) = seen["executors"]
     # As the registry tells it.
     assert one.pop("heartbeat_age") >= 0
-    told = admin().read("executors/one/")
-    assert one.items() <= told.items()
+    listed = admin().read("executors/one/")
+    assert one.items() <= listed.items()
     assert (one["health"], one["lease_count"], one["max_sessions"]) == ("alive", 2, 2)
 
 
@@ -145,7 +146,7 @@ def test_wrong_parameters_are_named(at: Project) -> None:
         assert list(response.json()["errors"]) == [field]
 
 
-def test_what_is_too_much_is_counted_so_far(at: Project, monkeypatch: Any) -> None:
+def test_large_counts_stop_at_a_bound(at: Project, monkeypatch: Any) -> None:
     monkeypatch.setattr(counts, "COUNTED_OF_A_QUEUE", (2, 2))
     monkeypatch.setattr(overviews, "LISTED", 1)
     owner = user(superuser=True)

@@ -31,7 +31,7 @@ def test_an_accepted_lease_goes_back_uncounted() -> None:
     assert not Lease.objects.filter(session=session).exists()
 
 
-def test_what_has_begun_cannot_go_back() -> None:
+def test_started_sessions_cannot_go_back() -> None:
     player, session = agent.agent(), factories.submit(factories.project())
     player.lease()
     player.report(session.pk, "PREPARING")
@@ -42,9 +42,9 @@ def test_what_has_begun_cannot_go_back() -> None:
 def test_the_executors_words_are_kept() -> None:
     player = agent.agent()
     player.lease(trouble="no rights " * 1000, limits={"max_sessions": 0})
-    said = Executor.objects.get(pk=player.executor.pk)
-    assert said.trouble.startswith("no rights")
-    assert len(said.trouble) == 1024
+    stored = Executor.objects.get(pk=player.executor.pk)
+    assert stored.trouble.startswith("no rights")
+    assert len(stored.trouble) == 1024
     player.lease()
     assert Executor.objects.get(pk=player.executor.pk).trouble == ""
 

@@ -1,4 +1,4 @@
-"""What browsers are told they may do with our answers."""
+"""Tests of the headers that tell browsers what they may do with our answers."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -37,16 +37,16 @@ def directives(path: str, person: User | None) -> dict[str, list[str]]:
 )
 @pytest.mark.parametrize("signed_in", [True, False])
 def test_every_answer_has_a_policy(path: str, loose: set[str], signed_in: bool) -> None:
-    told = directives(path, factories.user("ada", superuser=True) if signed_in else None)
-    assert told["default-src"] == told["frame-ancestors"] == told["base-uri"] == ["'none'"]
-    for name, values in told.items():
+    policy = directives(path, factories.user("ada", superuser=True) if signed_in else None)
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == ["'none'"]
+    for name, values in policy.items():
         assert set(values) <= {"'self'", "'none'", "data:", "'unsafe-inline'", "'unsafe-eval'"}
         assert ("'unsafe-inline'" in values) is (name == "style-src" and name in loose), name
         assert ("'unsafe-eval'" in values) is (name == "script-src" and name in loose), name
-    assert "data:" not in told.get("script-src", [])
+    assert "data:" not in policy.get("script-src", [])
 
 
 @pytest.mark.parametrize("path", ["/login/", "/admin/login/", "/graphql/", "/api/v2/docs/"])
 def test_pages_use_no_devices(path: str) -> None:
-    told = Client().get(path).headers["Permissions-Policy"]
-    assert {"camera=()", "geolocation=()", "microphone=()", "usb=()"} <= set(told.split(", "))
+    policy = Client().get(path).headers["Permissions-Policy"]
+    assert {"camera=()", "geolocation=()", "microphone=()", "usb=()"} <= set(policy.split(", "))

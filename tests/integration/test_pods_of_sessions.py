@@ -1,4 +1,4 @@
-"""What creation says of mounts and pod specifications, and what becomes of facts of pods."""
+"""Tests of mounts and pod specifications at creation, and of the facts of pods."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ def create(api: Api, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "words"),
     [
         ("mounts", [{"path": "/a", "claim": "c"}, {"path": "/b"}], "must have exactly one of"),
         ("mounts", [{"path": "b", "secret": "s"}], "path must be absolute"),
@@ -52,12 +52,12 @@ def create(api: Api, **fields: Any) -> Any:
         ("pod_spec", {"containers": "x"}, "containers: must be a list of objects"),
     ],
 )
-def test_what_no_pod_may_have_names_its_field(api: Api, field: str, value: Any, said: str) -> None:
+def test_forbidden_pod_fields_are_named(api: Api, field: str, value: Any, words: str) -> None:
     response = create(api, **{field: value})
     assert response.status_code == 400, response.content
     ((name, (message,)),) = response.json()["errors"].items()
     assert name.startswith(field)
-    assert said in message
+    assert words in message
     assert not Session.objects.exists()
 
 
@@ -83,9 +83,7 @@ def ended(at: Project, termination: dict[str, Any]) -> Session:
 
 
 @pytest.mark.parametrize(("ours", "cause"), [(True, "unknown"), (False, "agent_transient")])
-def test_whose_wish_a_deletion_was_makes_the_difference(
-    at: Project, ours: bool, cause: str
-) -> None:
+def test_the_author_of_a_deletion_makes_the_difference(at: Project, ours: bool, cause: str) -> None:
     pod = recorded("running")
     pod["metadata"]["deletionTimestamp"] = "2026-11-21T00:12:00Z"
     session = ended(at, {"pod": pod, "deleted_by_us": ours})
@@ -136,9 +134,9 @@ def test_the_message_of_an_end_is_about_the_end(
     played = agent()
     played.lease()
     played.start(session.pk)
-    said = "NodeNotReady: Node is not ready"
-    played.report(session.pk, "RUNNING", message=said)
-    played.report(session.pk, "ERROR", message=said, termination={"pod": recorded(name), **facts})
+    reason = "NodeNotReady: Node is not ready"
+    played.report(session.pk, "RUNNING", message=reason)
+    played.report(session.pk, "ERROR", message=reason, termination={"pod": recorded(name), **facts})
     assert Session.objects.get(pk=session.pk).status_message == message
     trace = RetryDecision.objects.get(session_id=session.pk).trace
     words = explain({}, trace)[0]

@@ -66,11 +66,11 @@ class TestRevisions:
         apply(scope=ConfigScope(project=at), retryLimit=2)
         policy_delete("ml", ConfigScope(project=at), by="bob")
         entries = audited_acts().order_by("id")
-        told = [
+        recorded = [
             (each.actor, each.action, each.object_id, each.project, _limits(each))
             for each in entries
         ]
-        assert told == [
+        assert recorded == [
             ("ann", "retry_policy.create", "acme/work/ml", "acme/work", (None, 1)),
             ("ann", "retry_policy.change", "acme/work/ml", "acme/work", (1, 2)),
             ("bob", "retry_policy.delete", "acme/work/ml", "acme/work", (2, None)),
@@ -81,7 +81,7 @@ class TestRevisions:
         with pytest.raises(Conflict, match="already"):
             policy_apply(document(), CLUSTER, by="ann", create=True)
 
-    def test_what_is_stored_says_its_scope(self, at: Project) -> None:
+    def test_a_stored_policy_names_its_scope(self, at: Project) -> None:
         made = policy_apply(document(), ConfigScope(project=at), by="ann")
         assert made.revision.document["metadata"] == {
             "name": "ml",
@@ -90,11 +90,11 @@ class TestRevisions:
         }
 
     def test_a_document_of_another_scope_is_refused(self, at: Project) -> None:
-        told = document(scope={"domain": "acme", "project": "work"})
-        policy_apply(told, ConfigScope(project=at), by="ann")
+        text = document(scope={"domain": "acme", "project": "work"})
+        policy_apply(text, ConfigScope(project=at), by="ann")
         for scope, field in ((CLUSTER, "domain"), (ConfigScope(domain=at.domain), "project")):
             with pytest.raises(InvalidInput) as caught:
-                policy_apply(told, scope, by="ann")
+                policy_apply(text, scope, by="ann")
             assert list(caught.value.errors) == [f"metadata.{field}"]
 
 
@@ -220,7 +220,7 @@ class TestOfAChain:
         with pytest.raises(InvalidInput):
             factories.submit(at, owner=owner, **asked, name="another")
 
-    def test_what_was_asked_for_is_part_of_the_request(self, at: Project) -> None:
+    def test_requested_policies_are_part_of_the_request(self, at: Project) -> None:
         apply("one")
         attach(default_queue(at), "one")
         owner = factories.user(project=at)
@@ -233,16 +233,14 @@ class TestOfAChain:
 
 
 class TestDeletion:
-    def test_what_nothing_names_is_deleted(self) -> None:
+    def test_unused_policies_are_deleted(self) -> None:
         apply()
         assert policy_delete("ml", CLUSTER, by="ann") is Deleted.DELETED
         assert not RetryPolicy.objects.exists()
         with pytest.raises(NotFound):
             policy_delete("ml", CLUSTER, by="ann")
 
-    def test_what_queues_or_the_default_name_is_a_conflict_that_lists_them(
-        self, at: Project
-    ) -> None:
+    def test_policies_in_use_are_a_conflict_that_lists_the_uses(self, at: Project) -> None:
         apply()
         other = factories.queue(factories.project("far", domain="globex"), "night")
         attach(default_queue(at), "ml")

@@ -31,13 +31,17 @@ THINGS: dict[str, tuple[str, Any, Any]] = {
     "retry-policies/one/": ("PUT", document(1), document(2)),
     "queues/acme/work/one/": ("PATCH", {"priority_factor": 2.0}, {"priority_factor": 3.0}),
     "failure-categories/one/": ("PATCH", {"position": 7}, {"position": 8}),
+    "priority-classes/one/": ("PATCH", {"preemptible": False}, {"preemptible": True}),
     **{
         path: ("PATCH", {"policy": {"max_retries": 1}}, {"policy": {"max_retries": 2}})
         for path in layers("retry-defaults")
     },
     **{path: ("PATCH", {"mode": "paused"}, {"mode": "off"}) for path in layers("retry-settings")},
 }
-FULL: dict[str, Any] = {"failure-categories/one/": {"matchers": MATCHERS}}
+FULL: dict[str, Any] = {
+    "failure-categories/one/": {"matchers": MATCHERS},
+    "priority-classes/one/": {"value": 7},
+}
 
 
 @pytest.fixture
@@ -47,6 +51,7 @@ def api(at: Project) -> Api:
     api = admin()
     made = api.post("failure-categories/", {"name": "one", "matchers": MATCHERS})
     assert made.status_code == 201
+    assert api.post("priority-classes/", {"name": "one", "value": 7}).status_code == 201
     return api
 
 
@@ -62,7 +67,7 @@ def tag(api: Api, path: str) -> str:
 
 
 @pytest.mark.parametrize("path", THINGS)
-def test_who_comes_second_is_told_and_changes_nothing(api: Api, path: str) -> None:
+def test_the_second_writer_is_refused_and_changes_nothing(api: Api, path: str) -> None:
     method, first, second = THINGS[path]
     read = tag(api, path)
     assert tag(api, path) == read
@@ -87,7 +92,7 @@ def test_who_comes_second_is_told_and_changes_nothing(api: Api, path: str) -> No
 
 
 @pytest.mark.parametrize("path", list(THINGS)[:3])
-def test_what_is_not_there_matches_nothing(api: Api, path: str) -> None:
+def test_a_missing_record_matches_nothing(api: Api, path: str) -> None:
     gone = path.replace("one", "two")
     body: Any = {"retry-policies/one/": {**document(1), "metadata": {"name": "two"}}}.get(
         path, FULL.get(path, {})
@@ -115,7 +120,7 @@ def test_a_policy_that_was_made_again_is_another(api: Api) -> None:
 
 
 @pytest.mark.parametrize("match", ["abc", "", '"a" "b"', '"a",', 'W/"a"x', "* , *"])
-def test_what_is_no_etag_is_refused(api: Api, match: str) -> None:
+def test_a_malformed_etag_is_refused(api: Api, match: str) -> None:
     response = send(api, "PATCH", "queues/acme/work/one/", {"priority_factor": 9.0}, match)
     assert response.status_code == 400
     assert list(response.json()["errors"]) == ["If-Match"]
@@ -127,7 +132,7 @@ def test_a_weak_tag_matches_nothing(api: Api) -> None:
     assert send(api, "PATCH", path, {"priority_factor": 9.0}, weak).status_code == 412
 
 
-def test_who_may_not_change_it_learns_nothing_from_a_version(api: Api) -> None:
+def test_a_version_tells_nothing_to_those_who_may_not_change_it(api: Api) -> None:
     stranger = Api(factories.token(factories.user()))
     path = "queues/acme/work/one/"
     for match in (tag(api, path), '"abc"'):

@@ -105,13 +105,13 @@ def test_a_lease_that_nobody_accepted_is_taken_back_uncounted(at: Project, playe
     back = reread(session)
     assert (back.status, back.lease_returns, back.preempt_requested_at) == ("PENDING", 0, None)
     assert played.report(session.pk, "PREPARING") == "stale"
-    told = SessionEvent.objects.get(session_id=session.pk, type="session.lease_returned")
-    assert told.data["reason"] == WHY
+    event = SessionEvent.objects.get(session_id=session.pk, type="session.lease_returned")
+    assert event.data["reason"] == WHY
     assert "no run to preempt" in refusal(session)
     assert session.pk in agent().lease()
 
 
-def test_what_does_not_run_is_refused(at: Project, played: Agent) -> None:
+def test_preempting_a_session_that_does_not_run_is_refused(at: Project, played: Agent) -> None:
     waiting = submit(at)
     assert "waits in its queue" in refusal(waiting)
     running(played, waiting)
@@ -164,8 +164,8 @@ def test_the_pods_own_reason_does_not_hide_who_asked(
     session = preempted(at, played)
     pod = recorded("deleted-graceful" if not deleted_by_us else "deadline-exceeded")
     stated = STOPPED if deleted_by_us else {}
-    said = {**stated, "pod": pod, "deleted_by_us": deleted_by_us}
-    played.report(session.pk, "ERROR", termination=said)
+    termination = {**stated, "pod": pod, "deleted_by_us": deleted_by_us}
+    played.report(session.pk, "ERROR", termination=termination)
     ended = reread(session)
     assert (ended.retry_cause, ended.status_message) == ("preempted", WHY)
 
@@ -224,7 +224,7 @@ def test_a_user_may_cancel_what_is_being_preempted(at: Project, played: Agent) -
     assert ended.retry_state == "cancelled"
 
 
-def test_what_is_no_batch_session_ends_for_good(at: Project, played: Agent) -> None:
+def test_sessions_other_than_batch_end_for_good(at: Project, played: Agent) -> None:
     session = preempted(at, played, session_type="interactive")
     played.fail(session.pk, **STOPPED)
     assert (reread(session).retry_cause, decision(session).reason) == ("preempted", "not_batch")

@@ -31,7 +31,7 @@ def preempted(
 
 
 def waits(session: Session) -> timedelta:
-    """How long after the first sight of the preemption the retry comes due."""
+    """Return how long after the first sight of the preemption the retry comes due."""
     made = decision(session)
     assert made.preempted_at is not None
     assert made.due_at is not None
@@ -43,11 +43,12 @@ def test_the_end_is_confirmed_before_the_delay_is_over(at: Project, played: Agen
     assert waits(session) == timedelta(seconds=GRACE)
     assert played.report(session.pk, "ERROR", exit_code=143) == "stale"
     assert waits(session) == timedelta(seconds=100)
-    ignored, told = SessionEvent.objects.filter(session_id=session.pk).order_by("-seq")[:2][::-1]
+    written = SessionEvent.objects.filter(session_id=session.pk)
+    scheduled, ignored = written.order_by("-seq")[:2]
     assert ignored.type == "session.report_ignored"
-    assert told.type == "session.retry_scheduled"
-    assert told.data["due_at"] == told.data["decision"]["due_at"]
-    assert datetime.fromisoformat(told.data["due_at"]) == decision(session).due_at
+    assert scheduled.type == "session.retry_scheduled"
+    assert scheduled.data["due_at"] == scheduled.data["decision"]["due_at"]
+    assert datetime.fromisoformat(scheduled.data["due_at"]) == decision(session).due_at
     assert check_all() == []
 
 
@@ -61,13 +62,11 @@ def test_the_end_is_confirmed_after_the_delay_is_over(at: Project, played: Agent
     assert check_all() == []
 
 
-def test_what_ends_unseen_before_anybody_saw_it_stop_has_its_grace(
-    at: Project, played: Agent
-) -> None:
+def test_an_unseen_end_before_an_observed_stop_has_its_grace(at: Project, played: Agent) -> None:
     asked = policy(max_retries=3, retry_delay=100)
     session = running(played, submit(at, retry_policy=asked, termination_grace_period=GRACE))
-    token, said = played.tokens[session.pk], {"conditions": ["Preempted"], "unfenced": True}
-    assert played.report(session.pk, "ERROR", termination=said) == "applied"
+    token, facts = played.tokens[session.pk], {"conditions": ["Preempted"], "unfenced": True}
+    assert played.report(session.pk, "ERROR", termination=facts) == "applied"
     assert waits(session) == timedelta(seconds=GRACE)
     assert played.report(session.pk, "ERROR", fencing_token=token) == "stale"
     assert waits(session) == timedelta(seconds=100)

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
+from scheduler.models import Preemption, Reservation
 from scheduler.services.drain import executor_drain
+from scheduler.services.preemptions import room_make
 from sessions_app.core.errors import Conflict
-from sessions_app.models import Project, Session
+from sessions_app.models import PriorityClass, Project, Session
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt
-from tests.agent import Agent, running
+from tests.agent import Agent, agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all
 from tests.racing import race
@@ -78,4 +81,21 @@ def test_a_drain_against_acceptances(at: Project, owner: User, played: Agent) ->
     assert set(statuses) <= {"PENDING", "TERMINATING"}
     assert set(outcomes) <= {"applied", "stale", "busy"}
     assert done.asked + again.asked <= statuses.count("TERMINATING")
+    assert check_all() == []
+
+
+def test_two_sweeps_at_once_make_one_plan(at: Project, owner: User, settings: Any) -> None:
+    settings.REPRISE_PREEMPTION = "on"
+    settings.REPRISE = {**settings.REPRISE, "preempt_after": 0.0, "preempt_rate": 1.0}
+    PriorityClass.objects.create(name="high", value=10, may_preempt=True, projects=[at.address])
+    nodes = [{"name": name, "allocatable": {"cpu": "4"}} for name in "ab"]
+    played = agent("wide", nodes=nodes)
+    full = [submit(at, owner=owner, resources={"cpu": "2"}) for _ in range(4)]
+    played.lease()
+    played.start(*[each.pk for each in full])
+    high = submit(at, owner=owner, priority_class="high", resources={"cpu": "4"})
+    assert sorted(race(room_make, room_make, room_make)) == [(0, 0), (0, 0), (1, 2)]
+    assert list(Preemption.objects.values_list("taker_id", flat=True)) == [high.pk] * 2
+    assert Session.objects.filter(status="TERMINATING", gave_way_to=high.pk).count() == 2
+    assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
     assert check_all() == []

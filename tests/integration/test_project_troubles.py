@@ -31,8 +31,8 @@ def alive(name: str = "east", cpu: str = "4") -> Agent:
     return agent(name, nodes=[{"name": f"{name}-1", "allocatable": {"cpu": cpu}}])
 
 
-def told(session: Session) -> tuple[str, str]:
-    """Why it waits, in a word and in words."""
+def why_pending(session: Session) -> tuple[str, str]:
+    """Return why it waits, as a reason and as a sentence."""
     Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
     read = admin().read(f"sessions/{session.pk}/")
     return read["why_pending"]["reason"], read["pending_reason"]
@@ -63,22 +63,25 @@ def test_only_the_projects_own_sessions_say_so(at: Project) -> None:
     assert api.post("executors/unrelated/cordon/", {"reason": "new racks"}).status_code == 200
     east.lease(**troubled(at), limits={"max_sessions": 0})
     Executor.objects.filter(name="east").update(max_sessions=4)
-    assert told(mine) == (
+    assert why_pending(mine) == (
         "project_trouble",
-        f"nothing of its project can be started: east: {GONE}",
+        f"no session of its project can be started now: east: {GONE}",
     )
-    assert told(other)[0] == "position"
+    assert why_pending(other)[0] == "position"
     assert troubles_shown() == [{"project": at.address, "trouble": GONE}]
     # Another one that could run it is what it waits for.
     assert api.post("executors/unrelated/uncordon/").status_code == 200
-    assert told(mine)[0] == "position"
+    assert why_pending(mine)[0] == "position"
 
 
 def test_the_trouble_of_all_is_told_without_its_words(at: Project) -> None:
     """They are about the operators' cluster."""
     session = submit(at)
     alive().lease(trouble="401 from 10.1.2.3", limits={"max_sessions": 0})
-    assert told(session) == ("executor_trouble", "what could run it is in trouble: east")
+    assert why_pending(session) == (
+        "executor_trouble",
+        "the executors that could run it are in trouble: east",
+    )
 
 
 def test_it_is_forgotten_with_the_last_session_that_waits(at: Project) -> None:
@@ -108,13 +111,13 @@ def test_a_lease_that_is_about_to_come_back_keeps_it(at: Project) -> None:
     }
     east.ask("return", {"returns": [returned]})
     assert east.lease(**troubled(at)) == []
-    assert told(session)[0] == "project_trouble"
+    assert why_pending(session)[0] == "project_trouble"
     session.refresh_from_db()
     assert (session.status, session.lease_returns) == ("PENDING", 0)
     assert east.lease() == [session.pk]
 
 
-def test_what_runs_keeps_nothing(at: Project) -> None:
+def test_running_sessions_keep_nothing(at: Project) -> None:
     east = alive()
     session = submit(at)
     east.lease()
@@ -123,7 +126,7 @@ def test_what_runs_keeps_nothing(at: Project) -> None:
     assert east.answer["forget_troubles"] == [at.address]
 
 
-def test_who_avoids_one_does_not_wait_for_another_in_trouble(at: Project) -> None:
+def test_avoidance_does_not_wait_for_an_executor_in_trouble(at: Project) -> None:
     """Both were in trouble; the first is well again."""
     east, west = alive(), alive("west")
     session = submit(at)
@@ -159,5 +162,5 @@ def test_it_costs_a_round_nothing(at: Project) -> None:
 
     usual = cost(plain)
     for some in ([at], [at, *others]):
-        said = plain.model_copy(update=troubled(*some))
-        assert cost(said) == usual + 1
+        body = plain.model_copy(update=troubled(*some))
+        assert cost(body) == usual + 1

@@ -98,11 +98,11 @@ def test_the_log_has_all_and_nobody_is_told_of_it(
         headers={"Authorization": f"Bearer {secret}"},
     ).json()
     edges = answer["data"]["jobSet"]["events"]["edges"]
-    told = [
+    recorded = [
         {"type": each["node"]["type"], "root_session_id": each["node"]["rootSessionId"]}
         for each in edges
     ]
-    assert retries(told) == expected
+    assert retries(recorded) == expected
     assert check_all() == []
 
 
@@ -112,10 +112,10 @@ def test_a_stream_of_a_job_set_leaves_them_out_and_goes_on(work: Project) -> Non
         url = f"{api}job-sets/{SET}/events/?project=acme/work"
         first = submit(work, job_set=SET, retry_policy=QUIET)
         settle(start(first))  # from the table
-        reader = EventReader(url, secret).wait(lambda r: len(r.told) == 4)
+        reader = EventReader(url, secret).wait(lambda r: len(r.events) == 4)
         chains(work)  # from the tail
         last = submit(work, job_set=SET)
-        reader.wait(lambda r: any(e.data["session_id"] == str(last.pk) for e in r.told))
-        found = retries([each.data for each in reader.told])
+        reader.wait(lambda r: any(e.data["session_id"] == str(last.pk) for e in r.events))
+        found = retries([each.data for each in reader.events])
         reader.leave()
     assert sorted(map(len, found.values())) == [0, 0, 0, len(KINDS)]

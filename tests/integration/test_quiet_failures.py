@@ -1,4 +1,4 @@
-"""What fails by nobody's mistake is a line in the log, without a traceback."""
+"""Tests that a failure by nobody's mistake is a line in the log, without a traceback."""
 
 import logging
 import socket
@@ -59,7 +59,7 @@ def test_beat_that_cannot_write_says_so_in_a_line_and_tries_again(
     finally:
         _rename("away", "django_celery_beat_periodictask")
     (line,) = caplog.records
-    assert line.getMessage().startswith("beat: could not write down what ran when: ")
+    assert line.getMessage().startswith("beat: cannot store the last run times: ")
     assert "\n" not in line.getMessage()
     assert line.exc_info is None
     beat.sync()

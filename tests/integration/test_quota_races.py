@@ -16,7 +16,8 @@ from sessions_app.models import Project, ProjectUsage, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.resources.quotas import usage_rebuild
 from sessions_app.services.sessions.cancel import chains_cancel
-from sessions_app.services.sessions.submit import Placed, sessions_submit
+from sessions_app.services.sessions.submission import Placed
+from sessions_app.services.sessions.submit import sessions_submit
 from tests.agent import Agent, agent
 from tests.factories import executor, policy, project, quotas, submit
 from tests.invariants import check_all
@@ -156,7 +157,7 @@ NODE = {"name": "n1", "allocatable": {"cpu": "64", "memory": "64Gi"}}
 
 
 def test_a_limit_is_set_while_somebody_submits(at: Project, place: Callable[..., Placed]) -> None:
-    """Who found no counter is in the database before the new one is filled."""
+    """Sessions that found no counter are in the database before the new one is filled."""
     with ThreadPoolExecutor(2) as others:
         with uncommitted(lambda: sessions_submit([place(at)])):
             setting = others.submit(closing, lambda: quotas(at, pending_sessions=5))
@@ -184,7 +185,7 @@ def test_a_rebuild_waits_for_who_has_counted(at: Project, place: Callable[..., P
     assert used("pending_sessions") == 1
 
 
-def test_what_is_taken_back_is_not_counted(at: Project, place: Callable[..., Placed]) -> None:
+def test_withdrawn_leases_are_not_counted(at: Project, place: Callable[..., Placed]) -> None:
     quotas(at, pending_sessions=1)
 
     class Undone(Exception):

@@ -305,7 +305,8 @@ def test_reports_and_logs_of_the_same_sessions(at: Project, owner: User) -> None
             partial(played.send, *reports),
             partial(logs_append, played.executor.name, pieces),
         )
-        again = [report for report, said in zip(reports, outcomes, strict=True) if said == "busy"]
+        tried = zip(reports, outcomes, strict=True)
+        again = [report for report, outcome in tried if outcome == "busy"]
         if again:
             assert set(played.send(*again)) == {"applied"}
         assert {end.next_offset for end in ends} == {1}

@@ -324,10 +324,12 @@ def test_the_number_of_statements_does_not_grow_with_the_batch(
         return len(captured)
 
     statements(1)  # the first use of a token is written down
-    assert statements(1) == statements(100) <= 25
+    few, many = statements(1), statements(100)
+    # Many events are copied, beside all other rows.
+    assert few <= many <= few + 1 <= 25
 
 
-def test_what_a_uuid_looks_like_does_not_matter(played: Agent, session: Session) -> None:
+def test_every_spelling_of_a_uuid_is_accepted(played: Agent, session: Session) -> None:
     report = played.reporting(session.pk, "RUNNING")
     report["session_id"] = report["session_id"].upper()
     assert outcome(played, report)[0] == "applied"

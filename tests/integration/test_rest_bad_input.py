@@ -101,6 +101,7 @@ FIELDS: dict[str, tuple[Any, ...]] = {
     "priority": (*NOT_WHOLE, 1_000_001, -1_000_001),
     "batch_timeout": (*NOT_NUMBERS, 0, -1, -0.5, HUGE, 1e300),
     "scheduling_timeout": (*NOT_NUMBERS, 0, -1, HUGE),
+    "queue_timeout": (*NOT_NUMBERS, 0, -1, HUGE),
     "termination_grace_period": (*NOT_NUMBERS, None, -1, 86_401, HUGE),
     "retry_policies": ("x", [3], ["ghost"], ["a"] * 17),
     "retry_policy": ([], "x", 3, None),
@@ -288,7 +289,7 @@ def test_a_body_of_unknown_length_is_not_taken_for_an_empty_one(api: Api) -> Non
     assert rows() == before
 
 
-def test_what_django_refuses_is_a_problem_too(api: Api) -> None:
+def test_refusals_of_django_are_problems_too(api: Api) -> None:
     many = "&".join(f"a{n}=1" for n in range(1_001))
     errors = refused(api.get(f"sessions/?{many}"))
     assert errors == {}
@@ -340,7 +341,7 @@ def test_a_method_that_is_not_there_is_a_405(api: Api) -> None:
      "retry-defaults/domains/nope/", "retry-settings/projects/acme/nope/", "executors/one/",
      "retry-defaults/domains/a%00/", "retry-settings/projects/acme/%00/"],
 )  # fmt: skip
-def test_what_is_not_there_is_a_404(api: Api, path: str) -> None:
+def test_missing_records_are_a_404(api: Api, path: str) -> None:
     refused(api.get(path), status=404)
 
 
@@ -357,7 +358,7 @@ QUERIES = {
     "created_before": ("x",), "ordering": ("name", "-id", ""), "page_size": ("0", "501", "x", "-1"),
     "search": ("", "%00", "a%00b", "x" * 301), "project": ("%00", ""), "queue": ("%00",),
     "job_set": ("%00",), "owner": ("%00",), "executor": ("%00",), "node": ("%00", "x" * 301),
-    "failure_category": ("%00",), "stauts": ("ERROR",), "offset": ("3",),
+    "failure_category": ("%00",), "signature": ("%00",), "stauts": ("ERROR",), "offset": ("3",),
 }  # fmt: skip
 
 
@@ -404,10 +405,10 @@ def test_each_parameter_of_the_logs_is_checked(api: Api, query: str) -> None:
     refused(api.get(f"sessions/{session.pk}/logs/?{query}"), query.partition("=")[0])
 
 
-def test_cancel_and_retry_take_no_fields(api: Api) -> None:
+def test_cancel_and_retry_take_no_unknown_fields(api: Api) -> None:
     session = factories.settle(factories.submit(Project.objects.get()))
     for verb in ("cancel", "retry"):
-        refused(api.post(f"sessions/{session.pk}/{verb}/", {"reason": "x"}), "reason")
+        refused(api.post(f"sessions/{session.pk}/{verb}/", {"because": "x"}), "because")
         refused(api.post(f"sessions/{session.pk}/{verb}/", b"[]"), "body")
     assert Session.objects.count() == 1
 

@@ -52,8 +52,8 @@ def test_a_refused_one_does_not_stop_the_others(api: Api) -> None:
         body(queue="none"),
         body(name="good too"),
     )
-    said = [result["outcome"] for result in results]
-    assert said == ["created", "refused", "refused", "refused", "created"]
+    listed = [result["outcome"] for result in results]
+    assert listed == ["created", "refused", "refused", "refused", "created"]
     faulty = [result["problem"] and sorted(result["problem"]["errors"]) for result in results]
     assert faulty == [None, ["command", "nonsense"], ["project"], ["queue"], None]
     assert {result["problem"]["status"] for result in results[1:4]} == {400}
@@ -91,7 +91,7 @@ def test_a_policy_over_a_bound_is_refused_alone(api: Api, at: Project) -> None:
 
 
 @pytest.mark.parametrize("role", [None, Role.VIEWER])
-def test_who_may_not_create_creates_nothing(at: Project, role: Role | None) -> None:
+def test_viewers_create_nothing(at: Project, role: Role | None) -> None:
     user = factories.user("eve", project=at, role=role) if role else factories.user("eve")
     (result,) = submit(Api(factories.token(user)), body())
     assert result["problem"]["status"] == (403 if role else 400)

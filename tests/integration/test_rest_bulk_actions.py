@@ -59,7 +59,7 @@ def outcomes(answer: Mapping[str, Any]) -> dict[str, str]:
     return {each["session_id"]: each["outcome"] for each in answer["results"]}
 
 
-def said(answer: Mapping[str, Any]) -> list[str]:
+def in_order(answer: Mapping[str, Any]) -> list[str]:
     return [each["outcome"] for each in answer["results"]]
 
 
@@ -104,14 +104,14 @@ def test_a_dry_run_says_the_same_and_changes_nothing(api: Api, at: Project, ann:
     before = snapshot()
     tried = call(api, "retry", dry_run=True)
     assert snapshot() == before
-    assert sorted(said(tried)) == ["refused", "retried", "retried", "scheduled", "scheduled"]
+    assert sorted(in_order(tried)) == ["refused", "retried", "retried", "scheduled", "scheduled"]
     assert [each["next_session_id"] for each in tried["results"]] == [None] * 5
     done = call(api, "retry")
     assert outcomes(done) == outcomes(tried)
     retried = snapshot()
-    assert said(call(api, "cancel", dry_run=True)) == ["cancelled"] * 5
+    assert in_order(call(api, "cancel", dry_run=True)) == ["cancelled"] * 5
     assert snapshot() == retried
-    assert said(call(api, "cancel")) == ["cancelled"] * 5
+    assert in_order(call(api, "cancel")) == ["cancelled"] * 5
     assert check_all() == []
 
 
@@ -134,14 +134,14 @@ def test_the_filters_are_those_of_the_list(
     failed(at, ann, 1, job_set="night")
     killed = factories.submit(at, owner=ann)
     factories.settle(killed, exit_code=137, conditions=("OOMKilled",))
-    assert said(call(api, "retry", filter=wanted)) == ["retried"] * count
+    assert in_order(call(api, "retry", filter=wanted)) == ["retried"] * count
 
 
 def test_over_the_storm_limit_they_wait_for_their_slots(api: Api, at: Project, ann: User) -> None:
     limits(cluster=2)
     sessions = failed(at, ann, 5)
     answer = call(api, "retry", resources={"memory": "4Gi"})
-    assert said(answer) == ["retried"] * 2 + ["scheduled"] * 3
+    assert in_order(answer) == ["retried"] * 2 + ["scheduled"] * 3
     late = [each for each in answer["results"] if each["outcome"] == "scheduled"]
     shown = [api.read(f"sessions/{each['session_id']}/")["retry_state"] for each in late]
     assert [state["due_at"] for state in shown] == [each["due_at"] for each in late]
@@ -150,8 +150,8 @@ def test_over_the_storm_limit_they_wait_for_their_slots(api: Api, at: Project, a
         facts = (decision.paid_by, decision.requested_by, decision.paced, decision.resources)
         assert facts == ("manual", "ann", True, {"memory": "4Gi"})
         assert (decision.used, decision.limit) == (0, None)
-        told = api.read(f"sessions/{decision.pk}/retry-decision/")
-        assert "ann asked for another attempt, which waits" in told["explanation"][-1]
+        body = api.read(f"sessions/{decision.pk}/retry-decision/")
+        assert "ann asked for another attempt, which waits" in body["explanation"][-1]
         (line,) = api.read(f"sessions/{decision.pk}/attempts/")
         assert line["decision"] == "no retry: no_policy; ann asked for one, which waits"
     assert audited_acts().filter(action="retry.request", actor="ann").count() == 3
@@ -189,7 +189,7 @@ def test_a_waiting_retry_over_the_limit_still_pays_its_own(
 ) -> None:
     limits(cluster=1)
     sessions = failed(at, ann, 2, retry_policy=factories.policy(retry_delay=3600))
-    assert said(call(api, "retry")) == ["retried", "scheduled"]
+    assert in_order(call(api, "retry")) == ["retried", "scheduled"]
     (waiting,) = RetryDecision.objects.filter(state="scheduled")
     assert (waiting.paid_by, waiting.requested_by) == ("inline/failure", "ann")
     assert waiting.due_at is not None
@@ -205,17 +205,17 @@ def test_a_cancelled_chain_may_wait_for_another_attempt(api: Api, at: Project, a
     sessions = [factories.submit(at, owner=ann) for _ in range(3)]
     for session in sessions:
         chain_cancel(session.pk, by="ann")
-    assert said(call(api, "retry")) == ["retried", "scheduled", "scheduled"]
+    assert in_order(call(api, "retry")) == ["retried", "scheduled", "scheduled"]
     assert check_all() == []
     # And be cancelled again before it comes.
-    assert said(call(api, "cancel")) == ["cancelled"] * 3
+    assert in_order(call(api, "cancel")) == ["cancelled"] * 3
     assert not RetryDecision.objects.filter(state="scheduled").exists()
     assert set(Session.objects.values_list("status", flat=True)) == {"CANCELLED"}
     assert check_all() == []
 
 
 @pytest.mark.parametrize(("mode", "dispatched"), [(Mode.PAUSED, 1), (Mode.OFF, 0)])
-def test_what_was_asked_for_goes_on_while_paused(
+def test_retries_by_hand_go_on_while_paused(
     api: Api, at: Project, ann: User, mode: Mode, dispatched: int
 ) -> None:
     limits(cluster=1)
@@ -231,12 +231,12 @@ def test_switched_off_is_refused(api: Api, at: Project, ann: User) -> None:
     failed(at, ann, 2)
     RetrySettings.objects.create(project=at, mode="off")
     answer = call(api, "retry")
-    assert said(answer) == ["refused", "refused"]
+    assert in_order(answer) == ["refused", "refused"]
     assert "switched off" in answer["results"][0]["problem"]["detail"]
 
 
 @pytest.mark.parametrize("verb", ["retry", "cancel"])
-def test_what_one_may_not_change_is_refused_and_not_seen_not_told(
+def test_forbidden_sessions_are_refused_and_hidden_ones_are_absent(
     at: Project, ann: User, verb: str
 ) -> None:
     bob = factories.user("bob", project=at)
@@ -265,16 +265,16 @@ def test_what_one_may_not_change_is_refused_and_not_seen_not_told(
 @pytest.mark.parametrize("verb", ["retry", "cancel"])
 def test_pages_come_to_all_once(api: Api, at: Project, ann: User, verb: str) -> None:
     sessions = failed(at, ann, 7, retry_policy=factories.policy(retry_delay=3600))
-    told: list[str] = []
+    listed: list[str] = []
     after, remaining = None, []
     while True:
         answer = call(api, verb, limit=3, after=after)
-        told += [each["session_id"] for each in answer["results"]]
+        listed += [each["session_id"] for each in answer["results"]]
         remaining.append(answer["remaining"])
         after = answer["next"]
         if after is None:
             break
-    assert told == [str(session.pk) for session in sessions[::-1]]
+    assert listed == [str(session.pk) for session in sessions[::-1]]
     assert remaining == [4, 1, 0]
     assert check_all() == []
 

@@ -86,7 +86,7 @@ def test_patch_changes_what_is_named(api: Api) -> None:
     assert list(api.call("PATCH", CUDA, {"name": "x"}).json()["errors"]) == ["name"]
 
 
-def test_what_is_missing_is_a_404(api: Api) -> None:
+def test_missing_categories_are_a_404(api: Api) -> None:
     for method, body in (("GET", None), ("PATCH", {"position": 1}), ("DELETE", None)):
         assert api.call(method, CUDA, body).status_code == 404
 
@@ -153,9 +153,9 @@ def test_every_change_is_audited(api: Api) -> None:
     api.call("PATCH", CUDA, {"position": 3})
     api.call("DELETE", CUDA)
     entries = audited_acts().filter(object_type="failure_category").order_by("id")
-    told = [(each.actor, each.action, each.object_id) for each in entries]
+    recorded = [(each.actor, each.action, each.object_id) for each in entries]
     verbs = ("create", "change", "delete")
-    assert told == [("root", f"failure_category.{verb}", "cuda_error") for verb in verbs]
+    assert recorded == [("root", f"failure_category.{verb}", "cuda_error") for verb in verbs]
     assert entries[1].data["before"]["position"] == 0
     assert entries[1].data["after"]["position"] == 3
 

@@ -74,6 +74,11 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
         "trouble": "", "project_troubles": [], "incarnation": 0, "driver": "",
         "max_sessions": 0, "lease_count": 0, "node_count": 0,
         "projects": ["acme/work"], "unconfirmed_after": 0.0, "cordoned": False,
+        "placement": "node",
+        "avoid_suspects": "off",
+        "auto_quarantine": False,
+        "preemption": "",
+        "labels": {},
         "cordon_reason": "", "draining_since": None,
     }  # fmt: skip
     assert call_in(token) == 200
@@ -106,6 +111,15 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
         ("unconfirmed_after", 1e12),
         ("unconfirmed_after", "60"),
         ("unconfirmed_after", True),
+        ("placement", "anywhere"),
+        ("avoid_suspects", "some"),
+        ("auto_quarantine", "yes"),
+        ("preemption", "maybe"),
+        ("labels", {"a b": "c"}),
+        ("labels", {"a": 3}),
+        ("labels", {"a": "b c"}),
+        ("labels", {f"a{n}": "b" for n in range(65)}),
+        ("labels", ["a"]),
         ("cordoned", True),
         ("token", "rpr_mine"),
     ],
@@ -124,12 +138,13 @@ def test_a_name_is_given_once(api: Api) -> None:
     assert call_in(token) == 200
 
 
-def test_what_an_operator_decides_is_changed(api: Api, at: Project) -> None:
+def test_decisions_of_operators_are_stored(api: Api, at: Project) -> None:
     other = factories.project("other", domain="acme").address
     make(api, projects=["acme/work"], unconfirmed_after=60)
     changed = api.call("PATCH", RACK, {"projects": [other, "acme/work", other]}).json()
     assert (changed["projects"], changed["unconfirmed_after"]) == (["acme/other", "acme/work"], 60)
-    changed = api.call("PATCH", RACK, {"unconfirmed_after": None}).json()
+    changed = api.call("PATCH", RACK, {"unconfirmed_after": None, "placement": "cluster"}).json()
+    assert changed["placement"] == "cluster"
     assert (len(changed["projects"]), changed["unconfirmed_after"]) == (2, None)
     assert api.call("PATCH", RACK, {"projects": []}).json()["projects"] == []
     assert errors(api.call("PATCH", RACK, {"projects": ["acme/ghost"]})) == ["projects"]
@@ -214,11 +229,12 @@ def test_every_change_is_audited_without_the_token(api: Api, at: Project) -> Non
     assert own[1].data == {"before": {}, "after": {"project": "acme/work"}}
     assert own[2].data["after"] == {"cordoned": True, "cordon_reason": "new racks"}
     assert set(own[-1].data["before"]) == {
-        "name", "cordoned", "cordon_reason", "drained_by", "drain_force",
+        "name", "cordoned", "cordon_reason", "drained_by", "drain_force", "placement",
+        "avoid_suspects", "auto_quarantine", "preemption", "labels",
     }  # fmt: skip
-    said = str([entry.data for entry in entries])
-    assert made["token"] not in said
-    assert renewed["token"] not in said
+    recorded = str([entry.data for entry in entries])
+    assert made["token"] not in recorded
+    assert renewed["token"] not in recorded
 
 
 def test_leases_are_listed_by_their_age(api: Api, at: Project, played: Agent) -> None:
@@ -228,11 +244,12 @@ def test_leases_are_listed_by_their_age(api: Api, at: Project, played: Agent) ->
     path = f"{PATH}one/leases/"
     listed = api.read(path)["results"]
     assert [each["session_name"] for each in listed] == ["train-0", "train-1", "train-2"]
-    told = listed[1]
-    assert told.pop("granted_at")
-    assert told == {
+    item = listed[1]
+    assert item.pop("granted_at")
+    assert item == {
         "session_id": str(sessions[1].pk), "session_name": "train-1", "project": "acme/work",
-        "queue": "default", "status": "RUNNING", "node": "", "accepted": True, "lost_at": None,
+        "queue": "default", "status": "RUNNING", "node": "", "nodes": [],
+        "accepted": True, "lost_at": None,
         "fencing_token": played.tokens[sessions[1].pk], "run_deadline": None,
     }  # fmt: skip
     assert [len(page) for page in api.pages(f"{path}?page_size=2")] == [2, 1]
@@ -305,19 +322,19 @@ def test_becoming_late_and_coming_back_is_logged_once(caplog: pytest.LogCaptureF
         factories.executor(name)
         heard(name, 5)
 
-    def told() -> list[str]:
+    def warnings() -> list[str]:
         caplog.clear()
         sweep_leases.run()
         return [each.message for each in caplog.records if each.levelno == logging.WARNING]
 
-    assert told() == []
+    assert warnings() == []
     heard("rack-1", settings.REPRISE["executor_late_after"] + 5)
-    (said,) = told()
-    assert said.startswith("executor rack-1 has been silent for 3")
-    assert told() == []
+    (warning,) = warnings()
+    assert warning.startswith("executor rack-1 has been silent for 3")
+    assert warnings() == []
     heard("rack-1", 1)
-    assert told() == ["executor rack-1 is heard again"]
-    assert told() == []
+    assert warnings() == ["executor rack-1 sends heartbeats again"]
+    assert warnings() == []
 
 
 @pytest.mark.django_db(transaction=True)

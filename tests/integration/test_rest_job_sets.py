@@ -45,7 +45,7 @@ def test_wrong_queries_name_the_field(api: Api, query: str) -> None:
     assert list(response.json()["errors"]) == [query.partition("=")[0]]
 
 
-def test_what_is_not_there(api: Api) -> None:
+def test_missing_job_sets_are_a_404(api: Api) -> None:
     assert api.get("job-sets/sweep/events/").json()["errors"] == {
         "project": ["is required: 'domain/name'"]
     }

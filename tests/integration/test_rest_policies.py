@@ -94,7 +94,7 @@ def refused(api: Api, body: Any, path: str = PATH, status: int = 400) -> dict[st
 
 
 class TestDocuments:
-    def test_what_is_created_comes_back_with_a_status(self, api: Api) -> None:
+    def test_a_new_policy_comes_back_with_a_status(self, api: Api) -> None:
         response = api.post(PATH, document())
         assert response.status_code == 201
         assert response["Location"].endswith(f"/api/v2/{ML}")
@@ -112,7 +112,7 @@ class TestDocuments:
         assert api.read(response["Location"]).keys() == {*document(), "status"}
         assert api.post(PATH, document()).status_code == 409
 
-    def test_what_is_read_may_be_sent_back(self, api: Api) -> None:
+    def test_a_policy_can_be_sent_back_as_it_was_read(self, api: Api) -> None:
         put(api, ML, document(), 201)
         read = api.read(ML)
         assert put(api, ML, read)["status"]["revision"] == 1
@@ -328,9 +328,9 @@ class TestScopes:
         for project in (at, far):
             attach(default_queue(project), "shared")
         member = Api(factories.token(factories.user(project=at)))
-        told = member.read(f"{PATH}shared/")["status"]["used_by"]
-        assert told == {"queues": ["acme/work/default"], "default": False}
-        assert member.read(PATH)["results"][0]["status"]["used_by"] == told
+        users = member.read(f"{PATH}shared/")["status"]["used_by"]
+        assert users == {"queues": ["acme/work/default"], "default": False}
+        assert member.read(PATH)["results"][0]["status"]["used_by"] == users
 
 
 def names(api: Api, query: str = "") -> list[str]:

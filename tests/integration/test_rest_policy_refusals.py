@@ -1,4 +1,4 @@
-"""What is refused of a policy document over REST, field by field."""
+"""Tests of what is refused in a policy document over REST, field by field."""
 
 from typing import Any
 

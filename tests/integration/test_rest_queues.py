@@ -64,6 +64,9 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
         "is_default": False,
         "priority_factor": 2.0,
         "resource_limits": {"cpu": "10", "sessions": "5"},
+        "time_limits": {},
+        "breaker": None,
+        "retry_budget": None,
         "retry_policies": ["two", "one"],
         "cordoned": False,
         "cordon_reason": "",
@@ -72,7 +75,7 @@ def test_a_queue_is_made_and_read(api: Api, at: Project) -> None:
     assert api.read(f"{PATH}?project=acme/work")["results"][1]["name"] == "night"
 
 
-def test_what_a_queue_holds_is_shown(api: Api, at: Project) -> None:
+def test_the_usage_of_a_queue_is_shown(api: Api, at: Project) -> None:
     made = factories.queue(at, "busy", priority_factor=4)
     now = timezone.now()
     QueueUsage.objects.create(
@@ -202,9 +205,9 @@ def test_every_change_is_audited(api: Api) -> None:
     api.call("PATCH", NIGHT, {"retry_policies": ["one"]})
     api.call("DELETE", NIGHT)
     entries = audited_acts().filter(object_type="queue").order_by("id")
-    told = [(each.actor, each.action, each.object_id, each.project) for each in entries]
+    recorded = [(each.actor, each.action, each.object_id, each.project) for each in entries]
     verbs = ("create", "change", "delete")
-    assert told == [("mia", f"queue.{verb}", "acme/work/night", "acme/work") for verb in verbs]
+    assert recorded == [("mia", f"queue.{verb}", "acme/work/night", "acme/work") for verb in verbs]
     change = entries[1].data
     assert change == {"before": {"retry_policies": []}, "after": {"retry_policies": ["one"]}}
 

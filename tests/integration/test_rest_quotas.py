@@ -29,7 +29,7 @@ def test_without_any(at: Project, api: Api) -> None:
     }
 
 
-def test_what_is_put_is_read_with_what_is_in_use(at: Project, api: Api) -> None:
+def test_stored_limits_are_read_with_their_use(at: Project, api: Api) -> None:
     body = {"sessions": 4, "resources": {"memory": "64Gi", "cpu": 2.5, "gpu": 8}}
     answer = api.call("PUT", OWN, body)
     assert answer.status_code == 200
@@ -37,8 +37,8 @@ def test_what_is_put_is_read_with_what_is_in_use(at: Project, api: Api) -> None:
     node = {"name": "n1", "allocatable": {"memory": "64Gi"}}
     running(agent(nodes=[node]), submit(at, resources={"memory": "1Gi"}))
     submit(at)
-    said = api.read(OWN)
-    assert said == {
+    stored = api.read(OWN)
+    assert stored == {
         "scope": "acme/work",
         "sessions": 4,
         "pending_sessions": None,
@@ -52,20 +52,20 @@ def test_what_is_put_is_read_with_what_is_in_use(at: Project, api: Api) -> None:
         ],
     }
     # What is read can be sent again.
-    again = {name: said[name] for name in ("sessions", "pending_sessions", "resources")}
-    assert api.call("PUT", OWN, again).json() == said
+    again = {name: stored[name] for name in ("sessions", "pending_sessions", "resources")}
+    assert api.call("PUT", OWN, again).json() == stored
 
 
 def test_put_replaces_patch_changes_and_delete_takes_all(at: Project, api: Api) -> None:
     api.call("PUT", OWN, {"sessions": 4, "pending_sessions": 5, "resources": {"cpu": 1, "gpu": 2}})
-    said = api.call("PATCH", OWN, {"sessions": 6, "resources": {"gpu": None, "memory": "1Gi"}})
-    assert said.json()["sessions"] == 6
-    assert said.json()["pending_sessions"] == 5
-    assert said.json()["resources"] == {"cpu": "1", "memory": "1Gi"}
-    said = api.call("PATCH", OWN, {"pending_sessions": None})
-    assert said.json()["pending_sessions"] is None
-    said = api.call("PUT", OWN, {"sessions": 0})
-    assert (said.json()["sessions"], said.json()["resources"]) == (0, {})
+    answer = api.call("PATCH", OWN, {"sessions": 6, "resources": {"gpu": None, "memory": "1Gi"}})
+    assert answer.json()["sessions"] == 6
+    assert answer.json()["pending_sessions"] == 5
+    assert answer.json()["resources"] == {"cpu": "1", "memory": "1Gi"}
+    answer = api.call("PATCH", OWN, {"pending_sessions": None})
+    assert answer.json()["pending_sessions"] is None
+    answer = api.call("PUT", OWN, {"sessions": 0})
+    assert (answer.json()["sessions"], answer.json()["resources"]) == (0, {})
     assert api.call("DELETE", OWN).status_code == 204
     assert api.read(OWN)["usage"] == []
     assert not ProjectUsage.objects.exists()
@@ -96,7 +96,7 @@ def test_put_replaces_patch_changes_and_delete_takes_all(at: Project, api: Api) 
         ({"limits": {}}, "limits"),
     ],
 )
-def test_what_makes_no_sense_names_its_field(
+def test_wrong_limits_name_their_field(
     at: Project, api: Api, body: dict[str, Any], field: str
 ) -> None:
     for method in ("PUT", "PATCH"):

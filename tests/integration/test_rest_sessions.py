@@ -26,7 +26,8 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
     asked = body(
         name="train", job_set="night", image="i:1", environ={"A": "b=c"}, priority=-3,
         resources={"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}, cluster_size=2,
-        batch_timeout=60, scheduling_timeout=5.5, termination_grace_period=0, ports=["web"],
+        batch_timeout=60, scheduling_timeout=5.5, queue_timeout=90,
+        termination_grace_period=0, ports=["web"],
         labels={"team": "x"}, mounts=[{"path": "/m", "claim": "m"}], pod_spec={"a": {"b": [1]}},
         session_type="Batch", queue="default",
     )  # fmt: skip
@@ -41,7 +42,7 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
     assert made["creation_id"] == made["id"]
     assert made["retry_state"] == {
         "state": "none", "attempt": 0, "max_attempts": 1, "summary": "attempt 1", "due_at": None,
-        "next_session_id": None, "reason": None, "rule": None, "budgets": [],
+        "held_for": None, "next_session_id": None, "reason": None, "rule": None, "budgets": [],
     }  # fmt: skip
     assert api.read(f"sessions/{made['id']}/") == made
 
@@ -61,8 +62,8 @@ def test_a_retry_policy_that_has_no_effect_is_a_warning(
     expected = [
         "the retry policy has no effect: only batch sessions are retried, and this one is " + kind
     ]
-    for told in (first.json(), again.json(), item):
-        assert told.get("warnings", []) == ([] if kind == "batch" else expected)
+    for shown in (first.json(), again.json(), item):
+        assert shown.get("warnings", []) == ([] if kind == "batch" else expected)
     state = first.json()["retry_state"]
     assert (state["max_attempts"] == 1, state["summary"] == "attempt 1") == (kind != "batch",) * 2
     plain = api.post("sessions/", body(session_type=kind)).json()
@@ -156,11 +157,16 @@ FILTERS = {
     "retry_state=NONE": [1], "exit_code=3": [0], "exit_code=0": [], "root={root}": [1, 0],
     "parent={root}": [1], "parent={child}": [], "tip=true": [1], "tip=false": [0],
     "owner=bob": [1, 0], "owner=ann": [], "executor=one": [1, 0], "node=n1": [0], "node=n": [],
-    "failure_category=x": [], "search=train": [1, 0], "search=rain": [], "search={root}": [0],
+    "failure_category=x": [], "signature=0123456789ab": [],
+    "search=train": [1, 0], "search=rain": [], "search={root}": [0],
     "search=%25": [], "created_after=2020-01-01T00:00:00Z": [1, 0],
     "created_before=2020-01-01T00:00:00Z": [], "ordering=created_at": [0, 1],
     "status=ERROR&tip=true": [], "status=ERROR&node=n1&exit_code=3": [0], "page_size=1": [1],
     "created_after=0001-01-01T00:00:00%2B14:00": [1, 0],
+    "executor=one&page_size=1": [1], "executor=one&ordering=created_at": [0, 1],
+    "executor=one&status=RUNNING": [1], "executor=one&status=ERROR": [0], "executor=two": [],
+    "executor=one&status=PENDING": [], "executor=one&retry_state=none": [1],
+    "executor=one&retry_state=retried": [0], "executor=one&queue=default": [1, 0],
 }  # fmt: skip
 
 
@@ -176,6 +182,7 @@ def test_a_list_does_not_read_whole_explanations(api: Api, chain: list[Session],
         api.read(path.format(root=chain[0].pk))
     *_, listed = [q["sql"] for q in queries if 'r."next_session_id"' in q["sql"]]
     assert 'r."trace"' not in listed
+    assert "retrytrace" not in listed
     assert 'r."termination"' not in listed
 
 

@@ -63,8 +63,8 @@ def test_from_an_empty_cluster_to_a_session(api: Api) -> None:
     body = {"user": "mia", "role": "MEMBER", "project": "acme/ml"}
     member = api.post("memberships/", body)
     assert member.status_code == 201
-    told = {"user": "mia", "role": "member", "domain": None, "project": "acme/ml"}
-    assert member.json() == {**told, "id": Membership.objects.get().pk}
+    granted = {"user": "mia", "role": "member", "domain": None, "project": "acme/ml"}
+    assert member.json() == {**granted, "id": Membership.objects.get().pk}
     assert api.read(member["Location"]) == member.json()
     own = Api(factories.token(mia))
     submitted = own.post("sessions/", {"project": "acme/ml", "command": ["true"]})
@@ -153,7 +153,7 @@ def test_one_role_in_one_place(api: Api, at: Project) -> None:
     assert Membership.objects.get().role == "member"
 
 
-def test_what_holds_a_domain_is_told(api: Api, at: Project) -> None:
+def test_projects_that_keep_a_domain_are_named(api: Api, at: Project) -> None:
     problem = refused(api.call("DELETE", "domains/acme/"), 409)
     assert problem["held_by"] == ["project acme/work"]
     assert "acme/work" in problem["detail"]
@@ -166,7 +166,7 @@ def test_what_holds_a_domain_is_told(api: Api, at: Project) -> None:
     assert api.call("DELETE", "domains/acme/").status_code == 404
 
 
-def test_what_is_set_for_a_project_goes_with_it(head: Api, at: Project) -> None:
+def test_settings_of_a_project_are_deleted_with_it(head: Api, at: Project) -> None:
     mia = factories.user("mia", project=at)
     narrowed = Api(factories.token(mia, project=at))
     factories.named_policy("one", project=at)

@@ -70,7 +70,7 @@ def test_a_token_is_shown_once_and_works(api: Api, mia: User) -> None:
     assert entry.data["after"]["made_with"] == str(api.token)[:12] == made["made_with"]
 
 
-def test_whoever_makes_a_token_where_runs_are_not_isolated_is_told(api: Api, settings: Any) -> None:
+def test_a_new_token_warns_if_runs_are_not_isolated(api: Api, settings: Any) -> None:
     settings.REPRISE_RUNS_AS = "ada"
     (warning,) = make(api)["warnings"]
     assert warning.startswith("Sessions run here as ada, this server's own user: ")
@@ -88,7 +88,7 @@ def test_a_revoked_token_is_worth_nothing_at_once(api: Api) -> None:
     assert audited_acts().latest("pk").action == "token.revoke"
 
 
-def test_what_was_made_with_a_token_goes_with_it_if_asked(api: Api) -> None:
+def test_tokens_made_with_a_token_go_with_it_if_asked(api: Api) -> None:
     first = make(api)
     second = make(Api(first["token"]))
     third = make(Api(second["token"]))
@@ -187,7 +187,7 @@ def test_an_executors_token_is_no_way_to_others(mia: User) -> None:
         ("scope", "all"),
     ],
 )
-def test_what_makes_no_token(api: Api, field: str, value: Any) -> None:
+def test_wrong_tokens_are_refused(api: Api, field: str, value: Any) -> None:
     refused(api.post(PATH, {"name": "ci", field: value}), 400, field)
     assert ApiToken.objects.count() == 1
 

@@ -90,7 +90,7 @@ def test_one_from_its_making_to_its_end(at: Project, api: Api) -> None:
         ({"url": URL, "secret": "whsec_mine"}, "secret"),
     ],
 )
-def test_what_no_webhook_can_be_is_refused(api: Api, body: dict[str, Any], field: str) -> None:
+def test_impossible_webhooks_are_refused(api: Api, body: dict[str, Any], field: str) -> None:
     refused = api.post("webhooks/", {"project": "acme/work", **body})
     assert refused.status_code == 400
     (name,) = refused.json()["errors"]
@@ -99,7 +99,7 @@ def test_what_no_webhook_can_be_is_refused(api: Api, body: dict[str, Any], field
 
 
 @pytest.mark.django_db
-def test_what_cannot_be_asked_of_one_is_refused(api: Api) -> None:
+def test_impossible_requests_of_a_webhook_are_refused(api: Api) -> None:
     path = f"webhooks/{api.post('webhooks/', {'project': 'acme/work', 'url': URL}).json()['id']}/"
     ping = api.post(f"{path}ping/").json()["id"]
     for call, body, status in (
@@ -151,6 +151,23 @@ def token(at: Project, owner: Any) -> str:
     return factories.token(owner, project=at)
 
 
+@pytest.fixture
+def reprise(token: str, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Return a call of `reprise webhook` with this token, which returns what it prints."""
+    monkeypatch.setenv("REPRISE_URL", live_server.url)
+    monkeypatch.setenv("REPRISE_TOKEN", token)
+    # There is no worker: who waits does its work.
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: deliver_webhooks())
+    monkeypatch.setattr(command_module, "time", clock)
+
+    def call(*arguments: str) -> str:
+        done = CliRunner().invoke(app, ["webhook", *arguments])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    return call
+
+
 @pytest.mark.django_db(transaction=True)
 def test_on_the_command_line(
     at: Project,
@@ -158,19 +175,8 @@ def test_on_the_command_line(
     token: str,
     live_server: Any,
     receiver: Receiver,
-    monkeypatch: pytest.MonkeyPatch,
+    reprise: Callable[..., str],
 ) -> None:
-    monkeypatch.setenv("REPRISE_URL", live_server.url)
-    monkeypatch.setenv("REPRISE_TOKEN", token)
-    # There is no worker: who waits does its work.
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: deliver_webhooks())
-    monkeypatch.setattr(command_module, "time", clock)
-
-    def reprise(*arguments: str) -> str:
-        done = CliRunner().invoke(app, ["webhook", *arguments])
-        assert done.exit_code == 0, done.output
-        return done.stdout
-
     secret = reprise("create", receiver.url, "-e", "session.submitted", "--description", "d")
     with Client(live_server.url, token) as client:
         (hook,) = client.webhooks(project="acme/work")

@@ -16,6 +16,7 @@ from sessions_app.models import (
     LogChunk,
     Project,
     RetryDecision,
+    RetryTrace,
     Session,
     SessionEvent,
     SessionSpec,
@@ -77,7 +78,7 @@ def unfinished(work: Project) -> list[Session]:
 
 
 def sound() -> bool:
-    """Whether every invariant holds; what `unfinished` starts has no lease."""
+    """Return whether every invariant holds; what `unfinished` starts has no lease."""
     return [line for line in check_all() if not line.startswith("leases_fit")] == []
 
 
@@ -93,13 +94,14 @@ def answers(api: Api, sessions: list[Session]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_was_archived_answers_as_before(api: Api, work: Project) -> None:
+def test_archived_sessions_answer_as_before(api: Api, work: Project) -> None:
     ended(work)
     sessions = list(Session.objects.all())
     before = answers(api, sessions)
     assert prune() == Pruned(len(sessions), 0)
     assert not Session.objects.exists()
     assert not RetryDecision.objects.exists()
+    assert not RetryTrace.objects.exists()
     assert not SessionSpec.objects.exists()
     assert not LogChunk.objects.exists()
     after = answers(api, sessions)
@@ -112,7 +114,7 @@ def test_what_was_archived_answers_as_before(api: Api, work: Project) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_unfinished_stays(work: Project) -> None:
+def test_unfinished_chains_stay(work: Project) -> None:
     kept = {session.pk for session in unfinished(work)}
     retried(work)
     assert prune().sessions == 3
@@ -121,7 +123,7 @@ def test_what_is_unfinished_stays(work: Project) -> None:
     assert sound()
 
 
-def test_what_ended_lately_stays(work: Project, settings: Any) -> None:
+def test_recently_ended_chains_stay(work: Project, settings: Any) -> None:
     settings.REPRISE = {**settings.REPRISE, "session_retention": 3600.0}
     old, young = retried(work), retried(work)
     long_ago = database_now() - timedelta(hours=2)
@@ -137,7 +139,7 @@ def test_nothing_goes_if_it_is_to_be_kept(work: Project, settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_is_archived_can_be_read_and_not_changed(api: Api, work: Project) -> None:
+def test_archived_sessions_can_be_read_and_not_changed(api: Api, work: Project) -> None:
     root = retried(work)
     prune()
     path = f"sessions/{root.pk}/"
@@ -170,10 +172,22 @@ def test_the_page_of_what_is_archived(work: Project) -> None:
     assert "train" in shown
     assert "its log has been deleted" in shown
     assert "Cancel" not in shown
+    for part, said in (
+        ("steps/", "classify"),
+        ("log/", "its log has been deleted"),
+        ("pod/", "Exit code"),
+        ("compare/", "Neither attempt has a log"),
+        ("what-if/", "cannot be tried again"),
+        ("attempts/?first=1&last=2", "Attempt 2:"),
+    ):
+        answer = browser.get(f"/sessions/{root.pk}/{part}")
+        assert answer.status_code == 200, part
+        assert said in answer.content.decode(), part
+    assert browser.get(f"/sessions/{root.pk}/log/download/").status_code == 404
 
 
 @pytest.mark.usefixtures("at_once")
-def test_whoever_is_gone_owns_nothing(work: Project) -> None:
+def test_deleted_users_own_nothing(work: Project) -> None:
     owner = user(project=work)
     root = submit(work, owner=owner)
     chain_cancel(root.pk, by="ada")
@@ -255,16 +269,16 @@ def test_a_chain_that_goes_on_again_is_left(work: Project) -> None:
 def test_metrics_tell_of_it(work: Project, settings: Any) -> None:
     settings.REPRISE_METRICS_TOKEN = "secret"
 
-    def told() -> dict[str, float]:
+    def scraped() -> dict[str, float]:
         answer = Client().get("/metrics", headers={"Authorization": "Bearer secret"})
         families = text_string_to_metric_families(answer.content.decode())
         return {each.name: each.value for family in families for each in family.samples}
 
-    assert told()["reprise_sessions_archived_total"] == 0
+    assert scraped()["reprise_sessions_archived_total"] == 0
     retried(work)
-    assert told()["reprise_oldest_ended_chain_age_seconds"] > 0
+    assert scraped()["reprise_oldest_ended_chain_age_seconds"] > 0
     prune()
-    after = told()
+    after = scraped()
     assert after["reprise_sessions_archived_total"] == 3
     assert after["reprise_events_deleted_total"] == 0
     assert after["reprise_oldest_ended_chain_age_seconds"] == 0

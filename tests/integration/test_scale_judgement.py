@@ -46,7 +46,7 @@ def test_a_sound_chain(chain: Chain) -> None:
     assert causes(chain.scope) == [("kernel_nonzero_exit", 1, 1, 0, 0)]
 
 
-def test_what_was_there_before_does_not_count(chain: Chain) -> None:
+def test_earlier_sessions_do_not_count(chain: Chain) -> None:
     later = Scope([chain.at.pk], database_now())
     assert astray(later, []) == []
     assert totals(later).sessions == 0

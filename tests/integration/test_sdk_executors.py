@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from reprise_client import ApiError, Client
 
+from scheduler.models import Reservation
 from tests import factories
 from tests.agent import Agent, running
 
@@ -36,7 +37,7 @@ def test_an_executor_from_its_making_to_its_end(client: Client) -> None:
     assert list(client.executors()) == []
 
 
-def test_what_it_says_and_holds(client: Client) -> None:
+def test_an_executor_shows_its_state_and_leases(client: Client) -> None:
     at = factories.project("work", domain="acme")
     node = {"name": "n1", "allocatable": {"cpu": "8"}, "free": {"cpu": "8"}}
     played = Agent(factories.executor("rack-1"), nodes=[node])
@@ -50,6 +51,11 @@ def test_what_it_says_and_holds(client: Client) -> None:
     assert (lease.session_id, lease.session_name, lease.accepted) == (
         str(session.pk), "train", True,
     )  # fmt: skip
+    waiting = factories.submit(at, name="large")
+    Reservation.objects.create(executor=played.executor, session=waiting, nodes=["n1"])
+    (kept,) = client.reservations(executor="rack-1")
+    assert (kept.session_id, kept.project, kept.nodes) == (str(waiting.pk), "acme/work", ["n1"])
+    assert client.executor("rack-1").reservations == [kept]
     with pytest.raises(ApiError, match="1 lease") as caught:
         client.executor_delete("rack-1")
     assert caught.value.status == 409

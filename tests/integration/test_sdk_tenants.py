@@ -122,7 +122,7 @@ def test_a_tenant_by_the_command(reprise: Command) -> None:
     assert "give --project DOMAIN/NAME or --domain" in refused
 
 
-def test_what_get_prints_can_be_applied_again(reprise: Command, tmp_path: Path) -> None:
+def test_the_output_of_get_can_be_applied_again(reprise: Command, tmp_path: Path) -> None:
     factories.user("mia")
     documents = [
         {"kind": "Membership", "metadata": {"name": "mia", "domain": "acme", "project": "ml"},

@@ -48,7 +48,7 @@ def retry(*conditions: str, **fields: Any) -> dict[str, Any]:
     return {"action": "Retry", "onConditions": list(conditions), **fields}
 
 
-def told(chain: Any, *names: str) -> list[Any]:
+def rows_of(chain: Any, *names: str) -> list[Any]:
     return [tuple(attempt[name] for name in names) for attempt in chain["attempts"]]
 
 
@@ -105,12 +105,13 @@ def test_the_answer_by_the_page(api: Api) -> None:
     plain = {"cpu": "2", "memory": "4Gi"}
     nothing = dict.fromkeys(
         ("cause", "failure_category", "action", "reason", "rule", "paid_by", "used", "limit",
-         "delay", "avoid_node", "resources")
+         "delay", "avoid_node", "resources", "placement")
     )  # fmt: skip
 
     def retried(attempt: int, session: str, cause: str, **fields: Any) -> dict[str, Any]:
         head = {"attempt": attempt, "session_id": session, "cause": cause}
         rest = {"failure_category": None, "action": "retry", "avoid_node": None}
+        rest["placement"] = None
         return {**head, **rest, **fields}
 
     gone = {"rule": "infra/gone", "paid_by": "infra/gone", "reason": "rule_retry", "limit": 10}
@@ -167,7 +168,7 @@ def test_armadas_example(api: Api) -> None:
     settings = {"global_max_retries": 20}
     found = simulated(api, *[PREEMPTED] * 10, *[OOM] * 3, OOM, policies=policies, settings=settings)
     assert found["outcome"] == "exhausted"
-    assert told(found, "rule", "used", "limit") == [
+    assert rows_of(found, "rule", "used", "limit") == [
         *[("infra/gone", used, 10) for used in range(10)],
         *[("ml-training/oom", used, 3) for used in range(4)],
     ]
@@ -175,7 +176,7 @@ def test_armadas_example(api: Api) -> None:
     low = simulated(
         api, *[PREEMPTED] * 10, *[OOM] * 3, policies=policies, settings={"global_max_retries": 12}
     )
-    assert told(low, "reason")[-1] == ("global_limit",)
+    assert rows_of(low, "reason")[-1] == ("global_limit",)
     assert len(low["attempts"]) == 13
     assert low["outcome"] == "exhausted"
 
@@ -185,9 +186,9 @@ def test_flusters_three_and_a_hundred(api: Api) -> None:
     chain = [FAILED, *[PREEMPTED] * 100, FAILED, FAILED]
     found = simulated(api, *chain, FAILED, retry_policy=fluster)
     assert (len(found["attempts"]), found["outcome"]) == (104, "exhausted")
-    assert told(found, "reason", "used", "limit")[-1] == ("max_retries", 3, 3)
+    assert rows_of(found, "reason", "used", "limit")[-1] == ("max_retries", 3, 3)
     found = simulated(api, *chain, PREEMPTED, retry_policy=fluster)
-    assert told(found, "reason", "used", "limit")[-1] == ("preemption_budget", 100, 100)
+    assert rows_of(found, "reason", "used", "limit")[-1] == ("preemption_budget", 100, 100)
 
 
 @pytest.mark.parametrize("max_retries", [0, 1, 4])
@@ -196,27 +197,27 @@ def test_backend_ais_budget_is_for_all_causes(api: Api, max_retries: int) -> Non
     found = simulated(api, *ends, retry_policy={"max_retries": max_retries})
     assert len(found["attempts"]) == max_retries + 1
     assert found["outcome"] == ("exhausted" if max_retries else "not_retried")
-    assert {budget for (budget,) in told(found, "paid_by")[:-1]} <= {"inline/failure"}
+    assert {budget for (budget,) in rows_of(found, "paid_by")[:-1]} <= {"inline/failure"}
 
 
 def test_the_facts_are_read_from_a_pod(api: Api) -> None:
     pods = [{"pod": recorded(name)} for name in ("oom-killed", "evicted-by-api", "succeeded")]
     found = simulated(api, *pods, FAILED, retry_policy={"max_retries": 5})
-    assert told(found, "cause", "action") == [
+    assert rows_of(found, "cause", "action") == [
         ("oom_killed", "retry"), ("evicted", "retry"), (None, None),
     ]  # fmt: skip
     assert found["outcome"] == "succeeded"
 
 
 def test_without_a_status_an_end_is_an_error(api: Api) -> None:
-    assert told(simulated(api, {}), "cause") == [("unknown",)]
-    assert told(simulated(api, {"exit_code": 0}), "cause", "action") == [("unknown", "fail")]
+    assert rows_of(simulated(api, {}), "cause") == [("unknown",)]
+    assert rows_of(simulated(api, {"exit_code": 0}), "cause", "action") == [("unknown", "fail")]
 
 
 def test_when_ends_come_and_the_chains_deadline(api: Api) -> None:
     own = {"max_retries": 9, "retry_delay": 60, "jitter": "none", "max_chain_duration": 200}
     found = simulated(api, FAILED, FAILED, {"exit_code": 1, "at": 139}, FAILED, retry_policy=own)
-    assert told(found, "action", "reason") == [
+    assert rows_of(found, "action", "reason") == [
         ("retry", "inline_retry"),  # due at 60
         ("retry", "inline_retry"),  # at 120
         ("retry", "inline_retry"),  # at 199
@@ -236,17 +237,17 @@ def test_when_ends_come_and_the_chains_deadline(api: Api) -> None:
          "default_fail", "not_retried"),
     ],
 )  # fmt: skip
-def test_what_stops_a_chain_at_once(
+def test_some_policies_stop_a_chain_at_once(
     api: Api, chain: Any, body: Any, reason: str, outcome: str
 ) -> None:
     found = simulated(api, FAILED, chain=chain, **{"retry_policy": {"max_retries": 3}, **body})
-    assert told(found, "action", "reason", "resources") == [("fail", reason, None)]
+    assert rows_of(found, "action", "reason", "resources") == [("fail", reason, None)]
     assert found["outcome"] == outcome
 
 
 def test_a_cancelled_chain_is_over(api: Api) -> None:
     found = simulated(api, {"status": "CANCELLED"}, FAILED, retry_policy={"max_retries": 3})
-    assert told(found, "cause", "reason") == [("user_cancelled", "never_retried")]
+    assert rows_of(found, "cause", "reason") == [("user_cancelled", "never_retried")]
     assert found["outcome"] == "cancelled"
 
 
@@ -261,7 +262,7 @@ def test_the_clusters_own_policies_and_defaults_are_not_asked(api: Api) -> None:
     assert admin.call("PUT", "retry-defaults/cluster/", defaults).status_code == 200
     assert simulated(api, FAILED)["outcome"] == "not_retried"
     found = simulated(api, FAILED, FAILED, retry_policy={"max_retries": 5})
-    assert told(found, "limit") == [(5,), (5,)]
+    assert rows_of(found, "limit") == [(5,), (5,)]
 
 
 def test_nothing_is_changed_and_little_is_asked_of_the_database(api: Api) -> None:
@@ -323,7 +324,7 @@ def test_only_so_many_run_at_once(api: Api) -> None:
         ({"unknown": 1, "chains": []}, "unknown"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_a_400_with_its_path(api: Api, body: Any, path: str) -> None:
+def test_errors_are_a_400_with_their_path(api: Api, body: Any, path: str) -> None:
     response = api.post(PATH, body)
     assert response.status_code == 400
     assert response["Content-Type"] == "application/problem+json"

@@ -173,7 +173,7 @@ def test_bounds_hold_and_the_switches_of_today_do_not(api: Api, at: Project) -> 
     assert found["chains"][0]["attempts"][0]["reason"] == "retries_disabled"
 
 
-def test_what_was_never_retried_would_be(api: Api, at: Project) -> None:
+def test_chains_without_retries_would_be_retried(api: Api, at: Project) -> None:
     root = chain(at, FAILED)
     summary = asked(api, retry_policy={"max_retries": 1})["summary"]
     differs = {"root": str(root.pk), "was": "not_retried", "would_be": "retrying"}
@@ -349,8 +349,8 @@ def test_nothing_is_changed(api: Api, at: Project) -> None:
     assert [list(model.objects.values()) for model in (Session, RetryDecision)] == before
 
 
-def test_whose_past_one_may_ask_for(at: Project) -> None:
-    """Who may read the project; for others it does not exist."""
+def test_only_readers_may_ask_for_a_projects_past(at: Project) -> None:
+    """Only readers of the project may ask; for others it does not exist."""
     neighbour = factories.project("other", domain="acme")
     chain(at, FAILED)
     viewer = factories.user(project=at, role=Role.VIEWER)
@@ -453,10 +453,12 @@ def test_a_chain_under_its_own_policies_comes_out_as_it_did(
     decisions = {str(each.pk): each for each in RetryDecision.objects.all()}
     assert simulated.keys() == decisions.keys()
     for session_id, decision in decisions.items():
-        told = simulated[session_id]
+        again = simulated[session_id]
         stored = {name: getattr(decision, name) for name in _STORED}
         nulls = {name: None for name in ("paid_by", "rule", "avoid_node") if not stored[name]}
-        assert {name: told[name] for name in _STORED} == {**stored, **nulls}
+        assert {name: again[name] for name in _STORED} == {**stored, **nulls}
         if decision.resources is not None:
-            assert told["resources"] == decision.resources
-        assert [step["step"] for step in told["trace"]] == [step["step"] for step in decision.trace]
+            assert again["resources"] == decision.resources
+        assert [step["step"] for step in again["trace"]] == [
+            step["step"] for step in decision.trace
+        ]

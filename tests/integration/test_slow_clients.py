@@ -14,7 +14,7 @@ from django.utils import timezone
 from sessions_app.api.simulate.run import SIMULATIONS
 from sessions_app.models import LogChunk, Project, Session, SessionEvent
 from tests.factories import project, submit, token, user
-from tests.streaming import EventReader
+from tests.streaming import PATIENCE, EventReader
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -59,7 +59,7 @@ def ask(port: int, request: str) -> socket.socket:
 
 
 def assert_answers(port: int) -> None:
-    assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=20).status_code == 200
+    assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE).status_code == 200
 
 
 @pytest.mark.parametrize("query", ["", "?follow=true"])
@@ -91,11 +91,11 @@ def test_readers_of_events_that_do_not_read(port: int, bearer: str) -> None:
     with ExitStack() as open_connections:
         for _ in range(MANY):
             open_connections.enter_context(ask(port, request))
-        reader.wait(lambda r: len(r.told) == BURST)
+        reader.wait(lambda r: len(r.events) == BURST)
         for burst in range(1, BURSTS):
             write_events(work, session, burst)
-        reader.wait(lambda r: len(r.told) == BURST * BURSTS)
-        assert [told.data["seq"] for told in reader.told] == list(range(BURST * BURSTS))
+        reader.wait(lambda r: len(r.events) == BURST * BURSTS)
+        assert [event.data["seq"] for event in reader.events] == list(range(BURST * BURSTS))
         assert_answers(port)
     reader.leave()
     assert_answers(port)
@@ -120,7 +120,7 @@ def write_events(work: Project, session: UUID, burst: int) -> None:
 
 
 def test_readers_of_simulations_that_do_not_read(port: int, bearer: str) -> None:
-    """So many simulations at once as leave threads for others; the rest is told to come again."""
+    """Simulations leave threads for others: those beyond a number are told to come again."""
     body = json.dumps(
         {
             "retry_policy": {"max_retries": 30},
@@ -136,7 +136,7 @@ def test_readers_of_simulations_that_do_not_read(port: int, bearer: str) -> None
     with ExitStack() as open_connections:
         asked = [open_connections.enter_context(ask(port, request)) for _ in range(MANY)]
         for connection in asked:
-            connection.settimeout(30)
+            connection.settimeout(PATIENCE)
             answers[connection.recv(12)] += 1
         assert_answers(port)
     assert answers == {b"HTTP/1.1 200": SIMULATIONS, b"HTTP/1.1 503": MANY - SIMULATIONS}
@@ -145,8 +145,9 @@ def test_readers_of_simulations_that_do_not_read(port: int, bearer: str) -> None
     headers = {"Authorization": bearer, "Content-Type": "application/json"}
     url = f"http://127.0.0.1:{port}/api/v2/retry-policies/simulate/"
     until = time.monotonic() + 60
-    while (answer := httpx.post(url, content=body, headers=headers, timeout=60)).status_code == 503:
-        assert time.monotonic() < until
+    with httpx.Client(headers=headers, timeout=PATIENCE) as client:
+        while (answer := client.post(url, content=body)).status_code == 503:
+            assert time.monotonic() < until
     summary = answer.json()["summary"]
     assert (summary["chains"], summary["retries"]) == (100, 3000)
 
@@ -181,6 +182,7 @@ def test_a_log_comes_whole(port: int, bearer: str, logged: Session, query: str) 
     answer = httpx.get(
         f"http://127.0.0.1:{port}/api/v2/sessions/{logged.pk}/logs/{query}",
         headers={"Authorization": bearer},
+        timeout=PATIENCE,
     )
     whole = log()
     start = {"": 0, "?offset=300000": 300_000, "?tail=70000": len(whole) - 70_000 * 16}[query]
@@ -190,9 +192,9 @@ def test_a_log_comes_whole(port: int, bearer: str, logged: Session, query: str) 
     assert answer.content == whole[start:]
 
 
-def test_who_may_not_see_a_log_is_told_so(port: int, logged: Session) -> None:
+def test_a_hidden_log_is_refused(port: int, logged: Session) -> None:
     url = f"http://127.0.0.1:{port}/api/v2/sessions/{logged.pk}/logs/"
     stranger = f"Bearer {token(user(project=project()))}"
-    assert httpx.get(url).json()["status"] == 401
-    answer = httpx.get(url, headers={"Authorization": stranger})
+    assert httpx.get(url, timeout=PATIENCE).json()["status"] == 401
+    answer = httpx.get(url, headers={"Authorization": stranger}, timeout=PATIENCE)
     assert (answer.status_code, answer.json()["status"]) == (404, 404)

@@ -88,7 +88,7 @@ def test_a_check_and_a_cancellation(at: Project, owner: User) -> None:
     assert check_all() == []
 
 
-def test_what_is_locked_is_looked_at_later(at: Project, owner: User) -> None:
+def test_locked_sessions_are_checked_later(at: Project, owner: User) -> None:
     first, second = hopeless(agent(), at, owner, 2)
     with locked(first.pk):
         assert starts_verify().failed == 1

@@ -77,7 +77,7 @@ def due_in(session: Session) -> float:
 
 
 def verified() -> int:
-    """What the task does: hinted at, or by its sweep."""
+    """Do what the task does: by a hint, or by its sweep."""
     failed: int = verify_starts.run()
     return failed
 
@@ -99,7 +99,7 @@ def consistent() -> Iterator[None]:
 
 
 class TestWhen:
-    """When a start is looked at, and what counts."""
+    """Tests of when a start is looked at, and of what counts."""
 
     def test_first_30_s_after_the_pod_was_created(self, at: Project, played: Agent) -> None:
         session = shown(played, at, pod())
@@ -121,10 +121,10 @@ class TestWhen:
         show(played, session, seen)
         assert abs(due_in(session) - first) < 8
 
-    @pytest.mark.parametrize("said", ["yesterday", 7, None, "0001-01-01T00:00:00+23:59"])
-    def test_a_time_that_is_none_is_now(self, at: Project, played: Agent, said: Any) -> None:
+    @pytest.mark.parametrize("timestamp", ["yesterday", 7, None, "0001-01-01T00:00:00+23:59"])
+    def test_a_time_that_is_none_is_now(self, at: Project, played: Agent, timestamp: Any) -> None:
         seen = pod()
-        seen["metadata"]["creationTimestamp"] = said
+        seen["metadata"]["creationTimestamp"] = timestamp
         assert 20 < due_in(shown(played, at, seen)) <= 30
 
     def test_waiting_is_looked_at_again_and_times_out(self, at: Project, played: Agent) -> None:
@@ -176,24 +176,24 @@ class TestWhen:
         played.fail(session.pk)
         assert reread(session).retry_cause == "start_failure"
 
-    def test_what_cannot_be_mounted_is_not_what_is_pulled(self, at: Project, played: Agent) -> None:
+    def test_a_failed_mount_is_no_failed_pull(self, at: Project, played: Agent) -> None:
         session = shown(played, at, pulling())
-        said = 'FailedMount: MountVolume.SetUp failed for volume "v" : secret "s" not found'
-        assert played.report(session.pk, "PULLING", message=said, pod=pulling()) == "applied"
+        message = 'FailedMount: MountVolume.SetUp failed for volume "v" : secret "s" not found'
+        assert played.report(session.pk, "PULLING", message=message, pod=pulling()) == "applied"
         later(1900)
         due_now()
         assert verified() == 1
         fresh = reread(session)
-        assert fresh.status_message.startswith(f"its volumes cannot be mounted ({said})")
+        assert fresh.status_message.startswith(f"its volumes cannot be mounted ({message})")
         assert "image" not in fresh.status_message
         assert fresh.start_failure is not None
-        assert fresh.start_failure["pod_message"] == said
+        assert fresh.start_failure["pod_message"] == message
         played.report(session.pk, "ERROR")
         assert reread(session).retry_cause == "start_failure"
         trace = RetryDecision.objects.get(session_id=session.pk).trace
-        assert trace[0]["said"] == said
+        assert trace[0]["said"] == message
 
-    def test_what_may_pass_needs_two_checks(self, at: Project, played: Agent) -> None:
+    def test_a_passing_reason_needs_two_checks(self, at: Project, played: Agent) -> None:
         session = shown(played, at, waiting("ErrImagePull"), "PULLING")
         later(30)
         assert verified() == 0
@@ -205,7 +205,7 @@ class TestWhen:
         later(60)
         assert verified() == 1
 
-    def test_what_cannot_pass_hastens_the_check(self, at: Project, played: Agent) -> None:
+    def test_a_permanent_reason_hastens_the_check(self, at: Project, played: Agent) -> None:
         session = shown(played, at, pulling(), "PULLING")
         show(played, session, waiting("ImagePullBackOff"), "PULLING")
         assert 20 < due_in(session) <= 30, "never before the first one"
@@ -334,7 +334,7 @@ class TestBelieved:
 
 
 class TestVerdict:
-    """What follows from a failed start."""
+    """Tests of what follows from a failed start."""
 
     @pytest.fixture
     def failed(self, at: Project, played: Agent) -> Session:
@@ -369,8 +369,8 @@ class TestVerdict:
         assert ended.retry_state == "scheduled"
         decision = RetryDecision.objects.get(session=failed)
         assert decision.termination["pod_message"] == "so it is said."
-        told = str(decision.trace)
-        assert "so it is said" in told
+        trace = str(decision.trace)
+        assert "so it is said" in trace
 
     @pytest.mark.parametrize("facts", [{"reason": "PodVanished"}, {"lease_expired": True}])
     def test_however_the_stop_goes(
@@ -472,7 +472,7 @@ class TestTold:
     """People see what a pod waits for, in plain words, before anything has failed."""
 
     @pytest.mark.parametrize(
-        ("seen", "status", "said"),
+        ("seen", "status", "words"),
         [
             (recorded("unschedulable-cpu"), "PREPARING", "no node has been found for the pod (0/1"),
             (waiting("ErrImagePull"), "PULLING", "container second: its image busybox:1 cannot be"),
@@ -480,12 +480,12 @@ class TestTold:
         ],
     )
     def test_in_the_status(
-        self, at: Project, played: Agent, seen: Any, status: str, said: str
+        self, at: Project, played: Agent, seen: Any, status: str, words: str
     ) -> None:
         session = shown(played, at, pod())
-        message = "said by the cluster" if said.startswith(("no", "container")) else ""
+        message = "said by the cluster" if words.startswith(("no", "container")) else ""
         played.report(session.pk, status, pod=seen, message=message)
-        assert reread(session).status_message.startswith(said)
+        assert reread(session).status_message.startswith(words)
         show(played, session, pod("Running", node="n1"), "RUNNING")
         assert reread(session).status_message == ""
 

@@ -34,7 +34,7 @@ def second(played: Agent) -> Agent:
 
 
 def fence(seconds: float) -> None:
-    """So long ago the agent that was replaced should have ended its runs."""
+    """Move the fence back: the replaced agent should have ended its runs this long ago."""
     Executor.objects.update(fenced_at=timezone.now() - timedelta(seconds=seconds))
 
 

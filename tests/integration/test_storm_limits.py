@@ -71,7 +71,7 @@ def due_again(*sessions: Session) -> None:
 
 
 def slots(sessions: Sequence[Session]) -> list[datetime]:
-    """When the retries of these sessions come due, in their order."""
+    """Return the times at which the retries of these sessions come due, in their order."""
     found = dict(RetryDecision.objects.values_list("session", "due_at"))
     return [due_at for session in sessions if (due_at := found[session.pk])]
 
@@ -98,7 +98,7 @@ def test_without_limits_all_go_and_no_slot_is_counted(at: Project, owner: User) 
 
 
 @pytest.mark.django_db
-def test_what_is_over_the_limit_gets_the_next_free_slots(at: Project, owner: User) -> None:
+def test_retries_over_the_limit_get_the_next_free_slots(at: Project, owner: User) -> None:
     limits(cluster=4)
     sessions = due(at, owner, 10)
     assert retries_dispatch() == DispatchResult(10, 4, 0, 6)
@@ -120,8 +120,8 @@ def test_the_postponement_is_told_once_and_the_slot_is_kept(at: Project, owner: 
     # Their slots count, whatever is set by now.
     assert retries_dispatch() == DispatchResult(2, 2, 0)
     for session in late:
-        told = SessionEvent.objects.filter(session_id=session.pk, type="session.retry_postponed")
-        (event,) = told
+        events = SessionEvent.objects.filter(session_id=session.pk, type="session.retry_postponed")
+        (event,) = events
         assert event.data["due_at"] == event.data["decision"]["due_at"]
         assert "limit" in event.data["reason"]
     assert sum(RetrySlots.objects.values_list("taken", flat=True)) == 3
@@ -318,7 +318,7 @@ def by_hand_paced(roots: dict[UUID, UUID]) -> object:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", [cancel, by_hand, by_hand_paced])
-def test_whoever_comes_first_every_chain_has_one_future(
+def test_every_chain_has_one_future_in_any_order(
     at: Project, owner: User, act: Callable[[dict[UUID, UUID]], object]
 ) -> None:
     limits(cluster=2, queue=2)

@@ -1,4 +1,4 @@
-"""What goes on being answered ends when whoever asked may not be told any more."""
+"""Tests that a stream ends when its reader may not read any more."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -6,7 +6,9 @@ from typing import Any
 
 import httpx
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.test import Client
 
 from reprise.front import log_streams
 from scheduler.models import Executor, Lease
@@ -64,7 +66,25 @@ def test_a_followed_log_ends(
         assert next(pieces) == b"one\n"
         end(secret, member)
         assert list(pieces) == []
-    assert httpx.get(url, headers=headers).status_code in {401, 404}
+    assert httpx.get(url, headers=headers, timeout=PATIENCE).status_code in {401, 404}
+
+
+def test_the_file_of_a_log_is_for_who_is_signed_in(api: str, at: Project, member: User) -> None:
+    session, browser = running(at, member), Client()
+    browser.force_login(member)
+    cookies = {settings.SESSION_COOKIE_NAME: browser.cookies[settings.SESSION_COOKIE_NAME].value}
+    data = bytes(range(256)) * 1000
+    LogChunk.objects.create(session_id=session.pk, offset=0, data=data)
+    url = f"{api.removesuffix('api/v2/')}sessions/{session.pk}/log/download/"
+    answer = httpx.get(url, cookies=cookies, timeout=PATIENCE)
+    assert answer.content == data
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert httpx.get(url, timeout=PATIENCE).status_code == 302
+    with httpx.stream("GET", f"{url}?follow=true", cookies=cookies, timeout=PATIENCE) as followed:
+        pieces = followed.iter_bytes()
+        assert next(pieces)
+        browser.logout()
+        assert len(b"".join(pieces)) < len(data)
 
 
 @ENDS
@@ -72,7 +92,8 @@ def test_a_stream_of_events_ends(
     api: str, at: Project, member: User, end: Callable[[str, User], None]
 ) -> None:
     session, secret = running(at, member), factories.token(member)
-    reader = EventReader(f"{api}sessions/{session.pk}/events/", secret).wait(lambda r: bool(r.told))
+    reader = EventReader(f"{api}sessions/{session.pk}/events/", secret)
+    reader.wait(lambda r: bool(r.events))
     end(secret, member)
     assert reader.ended.wait(PATIENCE)
 

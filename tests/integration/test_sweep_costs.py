@@ -1,19 +1,29 @@
-"""What a sweep reads grows with what it has to do, not with what merely lies there."""
+"""Tests that a sweep reads as much as it has to do, not as much as there is."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
+from scheduler.models import Executor, Lease
+from scheduler.services import expire
+from scheduler.services.executors import lease_silence
 from sessions_app.locks import claims
 from sessions_app.models import Project, RetryDecision, RetrySettings, Session
+from sessions_app.services.breakers.sweep import breakers_sweep
+from sessions_app.services.budgets.sweep import budgets_sweep
+from sessions_app.services.chains.breaker_holds import breaker_held_resume
 from sessions_app.services.chains.dispatch import held_resume
+from sessions_app.services.chains.over_budget import over_budget_resume
 from sessions_app.services.chains.settle import End, sessions_settle
-from tests.factories import policy, project, submit, user
+from tests.factories import executor, policy, project, submit, user
 from tests.invariants import check_all
 
 MANY = 120
@@ -82,3 +92,38 @@ def test_a_switch_above_holds_them(above: str) -> None:
     assert held_resume() == 0
     switch(Mode.ON, **scope)
     assert held_resume() == 1
+
+
+def test_leases_of_executors_that_call_are_not_read() -> None:
+    at, calls, silent = project(), executor(), executor()
+    Executor.objects.update(last_seen_at=timezone.now())
+    Executor.objects.filter(pk=silent.pk).update(last_seen_at=timezone.now() - timedelta(days=1))
+    granted = [
+        Lease(
+            session=submit(at), executor=silent if token == 1 else calls, fencing_token=token,
+            granted_at=timezone.now(), accepted=True,
+        )
+        for token in range(1, MANY + 1)
+    ]  # fmt: skip
+    Lease.objects.bulk_create(granted)
+    silence = lease_silence()
+    assert most_rows(expire._SILENT, [silence, expire.BATCH]) < MANY / 2
+    assert list(expire._overdue(expire._SILENT, [silence])) == [granted[0].session_id]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "most"),
+    [
+        (breakers_sweep, 1),
+        (budgets_sweep, 1),
+        (over_budget_resume, 1),
+        (breaker_held_resume, 3),  # one of them, and its transaction
+    ],
+)
+def test_what_nobody_asks_for_costs_a_sweep_one_statement(
+    sweep: Callable[[], int], most: int
+) -> None:
+    held(project(), 2)
+    with CaptureQueriesContext(connection) as captured:
+        assert sweep() == 0
+    assert len(captured) == most, captured.captured_queries

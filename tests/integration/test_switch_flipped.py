@@ -17,7 +17,8 @@ from sessions_app.models import Project, Queue, RetryDecision, Session, SessionE
 from sessions_app.services.chains.dispatch import BATCH, held_resume, retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.resources.retry_config import retry_settings_put
-from sessions_app.services.sessions.submit import Placed, Submitted, sessions_submit
+from sessions_app.services.sessions.submission import Placed
+from sessions_app.services.sessions.submit import Submitted, sessions_submit
 from sessions_app.tasks import MAX_BATCHES, dispatch_due_retries, sweep_retries
 from tests.factories import policy, project, tip
 from tests.integration.test_storm_limits import due_again, minute_of

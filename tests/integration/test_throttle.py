@@ -38,7 +38,7 @@ def statuses(api: Api, count: int, path: str = WHO) -> list[int]:
     return [api.get(path).status_code for _ in range(count)]
 
 
-def test_who_calls_too_often_is_told_when_to_come_again(limits: Any) -> None:
+def test_frequent_callers_are_told_when_to_come_again(limits: Any) -> None:
     limits(token=2)
     api = Api(factories.token(factories.user()))
     assert statuses(api, 3) == [200, 200, 429]

@@ -35,10 +35,10 @@ def test_an_unknown_project_is_an_error(api: Api, name: str) -> None:
 
 def test_graphql_says_the_same(api: Api) -> None:
     for name in FIELDS:
-        told = graphql(api, f'{{ {name}(project: "acme/wrok") {{ edges {{ cursor }} }} }}')
-        assert told["errors"][0]["extensions"]["errors"] == {"project": [UNKNOWN]}, told
-    told = graphql(api, '{ sessions(filter: {project: "acme/wrok"}) { edges { cursor } } }')
-    assert told["errors"][0]["extensions"]["errors"] == {"filter.project": [UNKNOWN]}
+        body = graphql(api, f'{{ {name}(project: "acme/wrok") {{ edges {{ cursor }} }} }}')
+        assert body["errors"][0]["extensions"]["errors"] == {"project": [UNKNOWN]}, body
+    body = graphql(api, '{ sessions(filter: {project: "acme/wrok"}) { edges { cursor } } }')
+    assert body["errors"][0]["extensions"]["errors"] == {"filter.project": [UNKNOWN]}
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
@@ -48,7 +48,7 @@ def test_nothing_is_done_to_sessions_of_an_unknown_project(api: Api, action: str
     assert refused.json()["errors"] == {"filter.project": [UNKNOWN]}
 
 
-def test_what_one_may_not_see_is_not_told(api: Api) -> None:
+def test_hidden_names_are_not_told(api: Api) -> None:
     other = Api(factories.token(factories.user("eve")))
     body = other.get("sessions/?project=acme/wrok").json()["errors"]
     assert body == {"project": ["no project acme/wrok that you may see"]}

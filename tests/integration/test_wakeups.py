@@ -72,14 +72,14 @@ def test_hints_are_one_for_each_due_second() -> None:
     assert len(publisher._sends) == 2
 
 
-def test_what_would_wait_behind_too_many_is_dropped() -> None:
+def test_hints_beyond_the_longest_queue_are_dropped() -> None:
     publisher = Unstarted()
     for number in range(MAX_WAITING + 500):
         publisher.hint(2_000_000_000.0 + number)
     assert len(publisher._sends) == MAX_WAITING
 
 
-def test_what_is_due_soon_is_held_back_until_then() -> None:
+def test_hints_of_retries_due_soon_are_held_back() -> None:
     publisher = Unstarted()
     assert publisher._pause() is None
     publisher.hint(time.time() + 0.9 * HELD_BACK)
@@ -136,7 +136,7 @@ def test_runs_that_find_a_retry_near_ask_for_one_more_together(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_due_later_asks_for_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_due_later_ask_for_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
     settle(submit(project(), retry_policy=policy(retry_delay=60)))
     publisher = Unstarted()
     monkeypatch.setattr(wakeups, "publisher", publisher)

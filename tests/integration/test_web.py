@@ -19,35 +19,17 @@ from sessions_app.core.states import RetryState, Status
 from sessions_app.models import LogChunk, Project, Session
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.templatetags.reprise import ago, duration, until
+from sessions_app.templatetags.reprise import ago, counted, duration, until
 from sessions_app.templatetags.timeline import chain_picture
 from tests import factories
+from tests.pages import client, owner, project, signed_in
+
+__all__ = ["client", "owner", "project"]
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT_ONCE = {"retry_delay": 0.000_001, "jitter": "none"}
 LATER = {"max_retries": 3, "retry_delay": 3600.0}
 SCRIPT = "<script>alert(1)</script>"
-
-
-@pytest.fixture
-def project() -> Project:
-    return factories.project("vision")
-
-
-@pytest.fixture
-def owner(project: Project) -> User:
-    return factories.user("olga", project=project)
-
-
-def signed_in(user: User, *, enforce_csrf_checks: bool = False) -> Client:
-    client = Client(enforce_csrf_checks=enforce_csrf_checks)
-    client.force_login(user)
-    return client
-
-
-@pytest.fixture
-def client(owner: User) -> Client:
-    return signed_in(owner)
 
 
 def page(client: Client, path: str) -> str:
@@ -62,7 +44,7 @@ def session_path(session: Session) -> str:
 
 
 def prose(html: str) -> str:
-    """What a reader sees: no tags, one space between words."""
+    """Return the text that a reader sees: no tags, one space between words."""
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
@@ -77,7 +59,7 @@ def failed_chain(project: Project, owner: User, attempts: int) -> list[Session]:
     return chain
 
 
-def told(response: object) -> str:
+def messages_of(response: object) -> str:
     """The messages that a response leaves for the next page."""
     return " ".join(str(message) for message in get_messages(response.wsgi_request))  # type: ignore[attr-defined]
 
@@ -103,7 +85,7 @@ class TestAccess:
         session = factories.submit(project, owner=owner, name="secret-work")
         stranger = signed_in(factories.user("sam", project=factories.project("elsewhere")))
         assert "secret-work" not in page(stranger, "/")
-        assert "secret-work" not in page(stranger, "/?project=acme/vision")
+        assert "secret-work" not in page(stranger, "/?project=acme/work")
         response = stranger.get(session_path(session))
         assert response.status_code == 404
         assert "secret-work" not in response.content.decode()
@@ -151,7 +133,7 @@ class TestHome:
 
         assert found("") == {"broken", "fresh", "foreign"}
         assert found("?status=ERROR") == {"broken"}
-        assert found("?status=pending&project=acme/vision") == {"fresh"}
+        assert found("?status=pending&project=acme/work") == {"fresh"}
         assert found("?project=acme/audio&search=") == {"foreign"}
         assert found("?search=fre") == {"fresh"}
         assert found(f"?search={str(broken.pk)[:23]}") <= {"broken", "fresh"}
@@ -172,7 +154,7 @@ class TestHome:
     ) -> None:
         session = factories.submit(project, owner=owner)
         html = page(client, f"/{query}")
-        assert f"Not understood, so left out: {names}." in html
+        assert f"These filters are not valid and were ignored: {names}." in html
         assert session_path(session) in html
 
     @pytest.mark.parametrize("query", ["?unknown=1", "?status=", "?search=%FF%FE", "?project=x"])
@@ -182,7 +164,7 @@ class TestHome:
     def test_pages_lead_through_all_chains_in_both_orders(
         self, client: Client, project: Project, owner: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sessions_app.web.views.PAGE", 2)
+        monkeypatch.setattr("sessions_app.web.sessions_list.PAGE", 2)
         made = [str(factories.submit(project, owner=owner).pk) for _ in range(5)]
         for order, expected in (("newest", made[::-1]), ("oldest", made)):
             seen: list[str] = []
@@ -248,11 +230,12 @@ class TestSession:
         session = factories.submit(project, owner=owner)
         data = b"".join(b"\x1b[31mline %d\x1b[0m\n" % number for number in range(1000))
         LogChunk.objects.create(session_id=session.pk, offset=0, data=data)
-        html = page(client, session_path(session))
-        assert ">line 800\nline 801\n" in html
-        assert "line 799\n" not in html
+        html = page(client, f"{session_path(session)}log/")
+        assert ">line 500</span>" in html
+        assert ">line 999</span>" in html
+        assert "line 499<" not in html
         LogChunk.objects.create(session_id=session.pk, offset=len(data), data=b"x" * 2**20)
-        assert len(page(client, session_path(session))) < 2**18
+        assert len(page(client, f"{session_path(session)}log/")) < 2**18
 
     def test_queries_do_not_grow_with_attempts(
         self,
@@ -269,7 +252,7 @@ class TestSession:
         with django_assert_num_queries(len(few)):
             page(client, session_path(long))
 
-    def test_what_users_and_clusters_wrote_is_text(
+    def test_text_of_users_and_clusters_is_escaped(
         self, client: Client, project: Project, owner: User
     ) -> None:
         session = factories.submit(
@@ -287,7 +270,8 @@ class TestSession:
         )
         LogChunk.objects.create(session_id=session.pk, offset=0, data=SCRIPT.encode())
         factories.settle(session, reason=SCRIPT, message=SCRIPT, node=SCRIPT)
-        for path in ("/", session_path(session)):
+        parts = ("", "steps/", "log/", "pod/", "what-if/")
+        for path in ("/", *(f"{session_path(session)}{part}" for part in parts)):
             html = page(client, path)
             assert "alert(1)" in html
             assert "<script>" not in html
@@ -337,7 +321,7 @@ class TestActing:
         session = factories.start(factories.submit(project, owner=owner))
         factories.settle(session, status="terminated", exit_code=0)
         response = client.post(session_path(session), {"do": act})
-        assert "Conflict: " in told(response)
+        assert "Conflict: " in messages_of(response)
         assert list(Session.objects.all()) == [session]
 
     @pytest.mark.parametrize("body", [{}, {"do": "delete"}, {"do": "\x00"}])
@@ -345,7 +329,7 @@ class TestActing:
         self, client: Client, project: Project, owner: User, body: dict[str, str]
     ) -> None:
         session = factories.submit(project, owner=owner)
-        assert "can only cancel" in told(client.post(session_path(session), body))
+        assert "can only cancel" in messages_of(client.post(session_path(session), body))
 
     @pytest.mark.parametrize("act", ["cancel", "retry"])
     def test_colleagues_see_no_buttons_and_are_refused(
@@ -355,7 +339,8 @@ class TestActing:
         for role in (Role.VIEWER, Role.MEMBER):
             colleague = signed_in(factories.user(project=project, role=role))
             assert 'name="do"' not in page(colleague, session_path(session))
-            assert "Not permitted: " in told(colleague.post(session_path(session), {"do": act}))
+            answer = colleague.post(session_path(session), {"do": act})
+            assert "Not permitted: " in messages_of(answer)
         session.refresh_from_db()
         assert session.retry_state == RetryState.SCHEDULED
         maintainer = signed_in(factories.user(project=project, role=Role.MAINTAINER))
@@ -405,6 +390,18 @@ class TestWords:
     )
     def test_durations(self, seconds: float | None, text: str) -> None:
         assert duration(seconds) == text
+
+    @pytest.mark.parametrize(
+        ("number", "unit", "text"),
+        [
+            (1, "leases", "1 lease"),
+            (0, "leases", "0 leases"),
+            ("1", "held retries", "1 held retry"),
+            ("10,000+", "waiting sessions", "10,000+ waiting sessions"),
+        ],
+    )
+    def test_numbers_with_their_units(self, number: object, unit: str, text: str) -> None:
+        assert counted(number, unit) == text
 
     @pytest.mark.parametrize(
         ("seconds", "past", "coming"),
@@ -475,11 +472,22 @@ class TestAssets:
 
     def test_every_asset_of_a_page_is_served(self, client: Client) -> None:
         assets = set(re.findall(r'"(/static/[^"]+)"', page(client, "/")))
-        assert len(assets) == 3
+        assert len(assets) == 6
         for asset in assets:
             response = client.get(asset)
             assert response.status_code == 200, asset
             response.close()
+
+    def test_the_admin_has_the_colours_of_the_pages(self) -> None:
+        tokens = Path(settings.BASE_DIR, "sessions_app/static/reprise/tokens.css").read_text()
+        defined = set(re.findall(r"(--[a-z]+-\d+):", tokens))
+        theme: Any = settings.UNFOLD
+        used = {shade for scale in theme["COLORS"].values() for shade in scale.values()}
+        assert used == {f"var({name})" for name in defined}
+
+    def test_our_own_scripts_stay_few(self) -> None:
+        folder = Path(settings.BASE_DIR, "sessions_app/static/reprise")
+        assert sum(len(path.read_text().splitlines()) for path in folder.glob("*.js")) < 600
 
     def test_the_page_of_a_failure_needs_nothing(self) -> None:
         assert "The server failed" in render_to_string("500.html")

@@ -71,8 +71,8 @@ def test_a_receiver_gets_each_event_signed_and_in_order(at: Project, receiver: R
     made = webhook(at, receiver)
     sessions(at, 3)
     sessions(factories.project())  # of others
-    told = SessionEvent.objects.filter(project=at).order_by("id")
-    expected = list(told)[told.count() // 4 :]
+    logged = SessionEvent.objects.filter(project=at).order_by("id")
+    expected = list(logged)[logged.count() // 4 :]
     assert deliver_webhooks() == len(expected) == len(receiver.got)
     by_session = defaultdict(list)
     for got in receiver.got:
@@ -157,9 +157,7 @@ def test_a_slice_may_end_anywhere(at: Project, receiver: Receiver) -> None:
     assert WebhookDelivery.objects.count() == len(log)
 
 
-def test_what_precedes_an_event_in_its_session_is_not_told_after_it(
-    at: Project, receiver: Receiver
-) -> None:
+def test_earlier_events_of_a_session_are_not_sent_later(at: Project, receiver: Receiver) -> None:
     webhook(at, receiver)
     log_read()
     sessions(at)
@@ -177,9 +175,7 @@ def test_what_precedes_an_event_in_its_session_is_not_told_after_it(
     assert list(rows) == [event.pk for event in events]
 
 
-def test_who_dies_between_sending_and_writing_it_down_sends_again(
-    at: Project, receiver: Receiver
-) -> None:
+def test_a_sender_that_dies_before_its_record_sends_again(at: Project, receiver: Receiver) -> None:
     webhook(at, receiver, "session.submitted")
     sessions(at)
     log_read()
@@ -512,7 +508,7 @@ def test_a_batch_is_a_fixed_number_of_statements(at: Project, receiver: Receiver
     assert counts[0] == counts[1]
 
 
-def test_what_ended_long_ago_is_forgotten_and_what_waits_is_not(
+def test_old_deliveries_are_forgotten_and_waiting_ones_are_not(
     at: Project, receiver: Receiver, owner: Any
 ) -> None:
     webhook(at, receiver, "session.submitted", "session.running")

@@ -32,14 +32,14 @@ def alive(name: str, cpu: str = "4", **more: Any) -> Agent:
 def why(api: Api, session: Session) -> dict[str, Any]:
     Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
     read = api.read(f"sessions/{session.pk}/")
-    told: dict[str, Any] = read["why_pending"]
-    return told and {**told, "message": read["pending_reason"]}
+    reason: dict[str, Any] = read["why_pending"]
+    return reason and {**reason, "message": read["pending_reason"]}
 
 
 def test_a_cordoned_queue_says_so(at: Project, api: Api) -> None:
     queue(at, "closed", cordoned=True, cordon_reason="new racks")
-    told = why(api, submit(at, queue="closed"))
-    assert (told["reason"], told["message"]) == (
+    reason = why(api, submit(at, queue="closed"))
+    assert (reason["reason"], reason["message"]) == (
         "queue_cordoned", "its queue is cordoned: new racks",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_without_executors_nothing_runs(at: Project, api: Api) -> None:
     assert why(api, submit(at))["reason"] == "no_executor"
 
 
-def test_what_only_cordoned_executors_could_run_names_them(at: Project, api: Api) -> None:
+def test_a_wait_for_cordoned_executors_names_them(at: Project, api: Api) -> None:
     def close(name: str, reason: str) -> None:
         assert api.post(f"executors/{name}/cordon/", {"reason": reason}).status_code == 200
 
@@ -60,9 +60,10 @@ def test_what_only_cordoned_executors_could_run_names_them(at: Project, api: Api
     close("large", "new racks")
     assert why(api, session)["reason"] == "position"
     close("huge", "moved")
-    told = why(api, session)
-    assert told["reason"] == "executor_cordoned"
-    assert told["message"] == "what could run it is cordoned: huge: moved; large: new racks"
+    answer = why(api, session)
+    assert answer["reason"] == "executor_cordoned"
+    cordoned = "huge: moved; large: new racks"
+    assert answer["message"] == f"the executors that could run it are cordoned: {cordoned}"
     assert why(api, submit(at, resources={"cpu": "32"}))["reason"] == "no_fit"
     close("small", "old")
     assert why(api, submit(at, resources={"cpu": "1"}))["message"].endswith("; small: old")
@@ -72,24 +73,24 @@ def test_what_only_cordoned_executors_could_run_names_them(at: Project, api: Api
     assert why(api, submit(at))["message"].endswith("; and 1 more")
 
 
-def test_what_fits_nowhere_names_the_resource(at: Project, api: Api) -> None:
+def test_a_session_that_fits_nowhere_names_the_resource(at: Project, api: Api) -> None:
     alive("small", "4")
     alive("large", "8")
-    told = why(api, submit(at, resources={"cpu": "16"}))
-    assert told["reason"] == "no_fit"
-    assert "small: cpu, of which it wants 16 and the largest node has 4" in told["message"]
-    assert "large: cpu, of which it wants 16 and the largest node has 8" in told["message"]
-    told = why(api, submit(at, pod_spec={"nodeSelector": {"gpu": "a100"}}))
-    assert "label gpu=a100" in told["message"]
+    reason = why(api, submit(at, resources={"cpu": "16"}))
+    assert reason["reason"] == "no_fit"
+    assert "small: cpu, of which it needs 16 and the largest node has 4" in reason["message"]
+    assert "large: cpu, of which it needs 16 and the largest node has 8" in reason["message"]
+    reason = why(api, submit(at, pod_spec={"nodeSelector": {"gpu": "a100"}}))
+    assert "label gpu=a100" in reason["message"]
 
 
-def test_what_waits_for_room_says_how_much_is_free(at: Project, api: Api) -> None:
+def test_a_wait_for_room_says_how_much_is_free(at: Project, api: Api) -> None:
     played = alive("one")
     submit(at, resources={"cpu": "3"})
     assert len(played.lease()) == 1
-    told = why(api, submit(at, resources={"cpu": "2"}))
-    assert told["reason"] == "capacity"
-    assert told["message"] == "it waits for room: one: cpu, of which it wants 2 and free is 1"
+    reason = why(api, submit(at, resources={"cpu": "2"}))
+    assert reason["reason"] == "capacity"
+    assert reason["message"] == "it waits for room: one: cpu, of which it needs 2 and 1 is free"
 
 
 def test_a_limit_of_the_queue_says_what_is_left(at: Project, api: Api) -> None:
@@ -97,21 +98,21 @@ def test_a_limit_of_the_queue_says_what_is_left(at: Project, api: Api) -> None:
     played = alive("one", "8")
     submit(at, queue="small", resources={"cpu": "2"})
     assert len(played.lease()) == 1
-    told = why(api, submit(at, queue="small", resources={"cpu": "2"}))
-    assert told["reason"] == "queue_limit"
-    assert told["message"] == "its queue is at its limit of cpu: it wants 2, 1 is left"
+    reason = why(api, submit(at, queue="small", resources={"cpu": "2"}))
+    assert reason["reason"] == "queue_limit"
+    assert reason["message"] == "its queue is at its limit of cpu: it needs 2, and 1 is left"
 
 
-def test_what_avoids_the_only_one_with_room_says_so(at: Project, api: Api) -> None:
+def test_avoiding_the_only_executor_with_room_is_shown(at: Project, api: Api) -> None:
     one, two = alive("one"), alive("two")
     session = submit(at, resources={"cpu": "4"})
     assert one.lease() == [session.pk]
     one.give_back(session.pk)
     urgent = submit(at, resources={"cpu": "4"}, priority=1)
     assert two.lease() == [urgent.pk]
-    told = why(api, session)
-    assert told["reason"] == "avoided"
-    assert told["message"].startswith("it avoids one, and elsewhere is no room: two: cpu")
+    reason = why(api, session)
+    assert reason["reason"] == "avoided"
+    assert reason["message"].startswith("it avoids one, and there is no room elsewhere: two: cpu")
 
 
 def test_the_place_in_the_queue_is_told(at: Project, api: Api) -> None:
@@ -119,9 +120,9 @@ def test_the_place_in_the_queue_is_told(at: Project, api: Api) -> None:
     first, second, third = (submit(at, resources={"cpu": cpu}) for cpu in "121")
     urgent = submit(at, priority=1)
     assert [why(api, each)["ahead"] for each in (urgent, first, second, third)] == [0, 1, 2, 3]
-    told = why(api, third)
-    assert told["reason"] == "position"
-    assert told["message"].endswith("3 sessions of its queue go before it")
+    reason = why(api, third)
+    assert reason["reason"] == "position"
+    assert reason["message"].endswith("3 sessions of its queue go before it")
     assert why(api, first)["message"].endswith("1 session of its queue goes before it")
     assert why(api, urgent)["message"].endswith("it is the first in its queue")
 
@@ -141,9 +142,10 @@ def test_the_page_says_it(at: Project, client: Any) -> None:
 
     client.force_login(user(superuser=True))
     session = submit(at)
-    assert "Why it waits" not in client.get(f"/sessions/{session.pk}/").content.decode()
+    assert "no executor" not in client.get(f"/sessions/{session.pk}/").content.decode()
     Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
     page = client.get(f"/sessions/{session.pk}/").content.decode()
-    assert "Why it waits: no executor that serves its project is there and open." in page
+    sentence = "its project has no executor that is alive and not cordoned."
+    assert f">Waiting for an executor</span>: {sentence}" in page
     page = client.get(f"/admin/sessions_app/session/{session.pk}/change/").content.decode()
-    assert "Why it waits: no executor" in page
+    assert "Why it waits: its project has no executor" in page

@@ -43,14 +43,14 @@ def refused(answer: HttpResponse) -> bool:
     if answer.status_code != 429:
         return False
     assert answer.headers["Retry-After"] == "900"
-    assert b"No password is looked at for 15 minutes." in answer.content
+    assert b"Further passwords are refused for 15 minutes." in answer.content
     return True
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_after_ten_wrong_passwords_the_right_one_is_refused(door: str) -> None:
-    said = [sign_in(f"wrong {each}", door=door).status_code for each in range(LIMIT)]
-    assert said == [200] * (LIMIT - 1) + [429]
+    statuses = [sign_in(f"wrong {each}", door=door).status_code for each in range(LIMIT)]
+    assert statuses == [200] * (LIMIT - 1) + [429]
     assert refused(sign_in(RIGHT, door=door))
 
 
@@ -93,7 +93,7 @@ def test_a_right_password_between_gives_no_new_tries(ada: User) -> None:
     assert refused(sign_in("wrong"))
 
 
-def test_whoever_goes_on_trying_does_not_make_it_last_longer() -> None:
+def test_further_attempts_do_not_lengthen_the_lock() -> None:
     for _ in range(LIMIT + 5):
         sign_in("wrong")
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(seconds=899))
@@ -102,7 +102,7 @@ def test_whoever_goes_on_trying_does_not_make_it_last_longer() -> None:
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_who_is_signed_in_stays_so(ada: User) -> None:
+def test_signed_in_users_stay_signed_in(ada: User) -> None:
     browser = Client()
     browser.force_login(ada)
     for _ in range(LIMIT):

@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 
 def binaries() -> Path | None:
-    """Where etcd and kube-apiserver are, as envtest has it."""
+    """Return the directory with etcd and kube-apiserver, as envtest has it."""
     named = os.environ.get("KUBEBUILDER_ASSETS")
     found = Path(named) if named else None
     return found if found and (found / "kube-apiserver").exists() else None
@@ -135,8 +135,8 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         with urllib.request.urlopen(request, context=self._context, timeout=30) as answer:
-            said: Object = json.load(answer)
-        return said
+            parsed: Object = json.load(answer)
+        return parsed
 
     def ensure(self, path: str, body: Object) -> None:
         """Creates what is not there yet."""
@@ -176,8 +176,8 @@ class ApiServer:
         url = f"http://127.0.0.1:{self._etcd_port}/v3/{verb}"
         request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
         with urllib.request.urlopen(request, timeout=30) as answer:
-            said: Object = json.load(answer)
-        return said
+            parsed: Object = json.load(answer)
+        return parsed
 
     def _ready(self) -> bool:
         try:

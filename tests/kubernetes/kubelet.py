@@ -199,8 +199,8 @@ class Kubelet:
             }
             for container in pod["spec"]["containers"]
         ]
-        said = {"phase": phase, "containerStatuses": statuses, **more}
-        await self._call("PATCH", f"{_path(pod)}/status", {"status": said})
+        status = {"phase": phase, "containerStatuses": statuses, **more}
+        await self._call("PATCH", f"{_path(pod)}/status", {"status": status})
 
     async def _run(self, pod: Object, doomed: asyncio.Event, environ: dict[str, str]) -> int | None:
         """The exit code of the main container's command, None if its time was over."""
@@ -237,9 +237,9 @@ class Kubelet:
             environ[each["name"]] = each.get("value", "")
             key = each.get("valueFrom", {}).get("secretKeyRef")
             while key and not environ[each["name"]]:
-                said = await self._call("GET", f"{secrets}/{key['name']}")
-                if "data" in said:
-                    environ[each["name"]] = base64.b64decode(said["data"][key["key"]]).decode()
+                secret = await self._call("GET", f"{secrets}/{key['name']}")
+                if "data" in secret:
+                    environ[each["name"]] = base64.b64decode(secret["data"][key["key"]]).decode()
                     break
                 await self.set_status(pod, "Pending", NO_CONFIG)
                 with suppress(TimeoutError):
@@ -267,10 +267,10 @@ class Kubelet:
         async with self._http.request(
             method, self._server.url + path, json=body, headers={"Content-Type": kind}
         ) as answer:
-            said: Object = await answer.json()
+            parsed: Object = await answer.json()
             if answer.status >= 400 and answer.status not in {404, 409}:
-                raise aiohttp.ClientError(f"{method} {path}: {said}")
-            return said
+                raise aiohttp.ClientError(f"{method} {path}: {parsed}")
+            return parsed
 
     def _log_of(self, pod: Object) -> Path:
         return self._logs / f"{pod['metadata']['namespace']}.{pod['metadata']['name']}"

@@ -59,7 +59,7 @@ def objects(path: str, kind: str) -> dict[str, Object]:
 
 
 def granted(path: str) -> set[tuple[str, str, str]]:
-    """What the roles of a file allow: role, resource and verb."""
+    """Return the rights in the roles of a file: role, resource and verb."""
     return {
         (each["metadata"]["name"], resource, verb)
         for each in documents(path)
@@ -84,9 +84,9 @@ def pods_of(objects: tuple[Object, ...]) -> list[Object]:
 
 
 def _composes(path: str) -> bool:
-    (said,) = documents(f"{path}/kustomization.yaml")
-    others = any((MANIFESTS / path / each).is_dir() for each in said["resources"])
-    return said["kind"] == "Component" or others
+    (kustomization,) = documents(f"{path}/kustomization.yaml")
+    others = any((MANIFESTS / path / each).is_dir() for each in kustomization["resources"])
+    return kustomization["kind"] == "Component" or others
 
 
 @cache

@@ -24,12 +24,12 @@ _PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 
 
 def baseline_problems(spec: Object) -> list[str]:
-    """What the level `baseline` refuses in a pod's specification."""
+    """Return what the level `baseline` refuses in a pod's specification."""
     return [*_baseline_pod(spec), *(f for each in _containers(spec) for f in _baseline(each))]
 
 
 def restricted_problems(spec: Object) -> list[str]:
-    """What the level `restricted` refuses, and `baseline` with it."""
+    """Return what the level `restricted` refuses, and `baseline` with it."""
     found = baseline_problems(spec)
     found += [
         f"volume {each['name']}"

@@ -24,8 +24,8 @@ FOREVER = 1 << 60
 
 @dataclass
 class Fault:
-    """What becomes of requests of this `verb` ("" for all; `watch` is one, too) whose path holds
-    `within`: of so many of them (`times`), of this part of them (`share`).
+    """A fault of requests with this `verb` ("" for all; `watch` is one, too) whose path holds
+    `within`: of so many of them (`times`), or of this part of them (`share`).
 
     `answer` (status, body, headers) is given in place of the API server's; without it the request
     goes through and its answer is `lost` (the connection is), `held` for ever, `cut` in its middle,

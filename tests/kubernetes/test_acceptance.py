@@ -158,15 +158,15 @@ def test_an_image_that_cannot_be_pulled(
     status = f"{path_of(pod)}/status"
     api.call("PATCH", status, {"status": {"containerStatuses": [main]}}, kind=kind)
     until(lambda: "deletionTimestamp" in _pods(api, session)[0]["metadata"])
-    told = server.client.session(session)
-    assert told.status == "TERMINATING"
+    shown = server.client.session(session)
+    assert shown.status == "TERMINATING"
     # As the kubelet does once nothing of it is left.
     api.call("PATCH", status, {"status": {"phase": "Failed"}}, kind=kind)
     api.call("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
     (attempt,) = ended(server.client, session)
     assert (attempt.status, attempt.cause) == ("ERROR", "image_pull_failure")
     message = server.client.session(session).status_message or ""
-    assert message == told.status_message
+    assert message == shown.status_message
     assert message.startswith("container main: its image any cannot be pulled (ImagePullBackOff: ")
     assert message.endswith("Check that the image exists and that this cluster may pull it.")
     until(lambda: not _pods(api, session))

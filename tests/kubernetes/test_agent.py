@@ -86,9 +86,9 @@ def test_killed_after_an_end_was_written_down(server: FakeServer, agent: PodAgen
     server.refusal = lambda verb, _body: 503 if verb == "reports" else None
     until(lambda: '"ERROR"' in (agent.state / "reports" / "journal").read_text())
     agent.kill()
-    told = agent.log.stat().st_size
+    logged = agent.log.stat().st_size
     agent.start("--relist-seconds", "1")
-    until(lambda: "sending reports" in agent.log.read_text()[told:])
+    until(lambda: "sending reports" in agent.log.read_text()[logged:])
     time.sleep(3.0)
     assert agent.process.poll() is None
     server.refusal = lambda _verb, _body: None
@@ -160,8 +160,8 @@ def test_a_missing_namespace_is_its_projects_trouble(
     session = submit(server, "true", environ=project)
     server.wait_for(lambda: session.returned is not None)
     assert "reprise-default--elsewhere" in (session.returned or "")
-    told = "reprise-default--elsewhere"
-    until(lambda: told in _last_lease(server)["project_troubles"].get("default/elsewhere", ""))
+    namespace = "reprise-default--elsewhere"
+    until(lambda: namespace in _last_lease(server)["project_troubles"].get("default/elsewhere", ""))
     others, waiting = submit(server, "true"), submit(server, "true", environ=project)
     server.wait_settled(others)
     assert (_last_lease(server)["trouble"], waiting.leases) == ("", 0)
@@ -238,7 +238,7 @@ def test_the_api_server_is_not_needed_to_stop(
     pods.kubeconfig = api.kubeconfig("nowhere", "token", server="https://127.0.0.1:9")
     pods.start()
     # Before the second one a signal ends the process as it is.
-    signs = ("watching pods", "state in")
+    signs = ("cannot watch the pods", "state in")
     until(lambda: all(sign in pods.log.read_text() for sign in signs))
     assert pods.stop() == 0
     assert server.calls == []

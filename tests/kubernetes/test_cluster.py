@@ -345,12 +345,12 @@ def test_a_session_that_fits_nowhere(real: Bench) -> None:
 
 
 def test_nodes_are_told_with_what_is_free(bench: Bench) -> None:
-    def told() -> list[dict[str, Any]]:
+    def last_nodes() -> list[dict[str, Any]]:
         calls = [body for verb, body in bench.server.calls if verb == "lease" and body["nodes"]]
         return list(calls[-1]["nodes"]) if calls else []
 
-    bench.wait(lambda: bool(told()))
-    for node in told():
+    bench.wait(lambda: bool(last_nodes()))
+    for node in last_nodes():
         assert set(node["free"]) == set(node["allocatable"]) >= {"cpu", "memory"}
 
 

@@ -2,6 +2,7 @@
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def test_all_ranks_succeed(server: FakeServer, agent: PodAgent) -> None:
     assert session.final["status"] == "TERMINATED"
 
 
-def test_what_the_cluster_refuses_is_the_sessions_fault(
+def test_a_refusal_of_the_cluster_is_the_sessions_fault(
     server: FakeServer, agent: PodAgent
 ) -> None:
     session = submit(server, "true", pod_spec={"priorityClassName": "no-such-class"})
@@ -104,6 +105,70 @@ def test_another_pod_of_the_name_is_no_success(
     session = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": name})
     server.wait_settled(session)
     assert session.termination["reason"] == "PodCreateFailed"
+
+
+NODE_AFFINITY = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def terms_of(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the terms of a pod's node affinity, one of which a node must match."""
+    required = pod["spec"]["affinity"]["nodeAffinity"][NODE_AFFINITY]
+    found: list[dict[str, Any]] = required["nodeSelectorTerms"]
+    return found
+
+
+def planned(node: str) -> list[dict[str, Any]]:
+    return [{"key": "metadata.name", "operator": "In", "values": [node]}]
+
+
+def test_a_pod_whose_planned_node_is_refused_goes_back(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    """Unless it gets the node after all, or another pod of its session has one."""
+    kubelet.mine = lambda _pod: False
+    gang = submit(server, "true", nodes=["node-0", "node-1"], cluster_size=2)
+    refused = submit(server, "true", nodes=["node-0"])
+    bound = submit(server, "true", nodes=["node-1"])
+    words = "0/2 nodes are available: 1 Insufficient cpu."
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    until(lambda: len(agent.pods_of(gang)) == 2)
+    first, second = sorted(agent.pods_of(gang), key=lambda pod: str(pod["metadata"]["name"]))
+    assert [terms_of(pod)[0]["matchFields"] for pod in (first, second)] == [
+        planned("node-0"),
+        planned("node-1"),
+    ]
+    agent.bind(second, "node-1")
+    agent.set_status(first, conditions=[{**scheduled, "message": words}])
+    for session, node in ((refused, "node-0"), (bound, "node-1")):
+        pod = agent.pod_of(session)
+        (term,) = terms_of(pod)
+        assert term["matchFields"] == planned(node)
+        agent.set_status(pod, conditions=[{**scheduled, "message": words}])
+    agent.bind(agent.pod_of(bound), "node-1")
+    until(lambda: refused.returned is not None, seconds=40)
+    assert (refused.returned, refused.refused_node) == (words, "node-0")
+    assert agent.pods_of(refused) == []
+    assert agent.pod_of(bound)["spec"]["nodeName"] == "node-1"
+    assert bound.returned is None
+    # It was refused before the one that has gone back.
+    assert gang.returned is None
+    assert len(agent.pods_of(gang)) == 2
+
+
+def test_a_planned_node_stands_in_each_of_the_users_terms(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    """The API server takes it so; tolerations stay as they are."""
+    kubelet.mine = lambda _pod: False
+    zones = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in "ab"
+    ]
+    toleration = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
+    affinity = {"nodeAffinity": {NODE_AFFINITY: {"nodeSelectorTerms": zones}}}
+    asked = {"affinity": affinity, "tolerations": [toleration]}
+    pod = agent.pod_of(submit(server, "true", nodes=["node-1"], pod_spec=asked))
+    assert terms_of(pod) == [{**zone, "matchFields": planned("node-1")} for zone in zones]
+    assert toleration in pod["spec"]["tolerations"]
 
 
 def test_a_preempted_pod_says_so(server: FakeServer, agent: PodAgent, kubelet: Kubelet) -> None:
@@ -170,7 +235,7 @@ def test_a_pod_that_never_had_a_node_ends_at_once(
     until(lambda: not agent.pods_of(session))
 
 
-def test_what_a_pod_waits_for_is_told(
+def test_the_reason_why_a_pod_waits_is_reported(
     server: FakeServer, agent: PodAgent, kubelet: Kubelet
 ) -> None:
     kubelet.mine = lambda _pod: False
@@ -199,11 +264,11 @@ def test_what_a_pod_waits_for_is_told(
 
 
 def test_the_nodes_are_told(server: FakeServer, agent: PodAgent) -> None:
-    def told() -> bool:
+    def both_sent() -> bool:
         leases = [body for verb, body in server.calls if verb == "lease"]
         return bool(leases) and len(leases[-1]["nodes"] or ()) == 2
 
-    until(told)
+    until(both_sent)
     *_, last = (body for verb, body in server.calls if verb == "lease" and body["nodes"])
     assert {node["name"] for node in last["nodes"]} == {"node-0", "node-1"}
     assert last["nodes"][0]["allocatable"]["cpu"] == "64"

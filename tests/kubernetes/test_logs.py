@@ -49,7 +49,8 @@ def test_a_log_whose_connections_are_cut_is_whole(
 
 
 def test_a_long_output_keeps_its_end(server: FakeServer, agent: PodAgent, gate: Path) -> None:
-    """Whoever copies it, and though the server has taken all it takes of the beginning."""
+    """The end is kept by every way of copying, and though the server has all it takes of the
+    beginning."""
     server.log_cap, server.log_tail = 50_000, 20_000
     session = submit(server, MANY.format(gate))
     beginning = lines(1, 30000)[:50_000]
@@ -59,11 +60,26 @@ def test_a_long_output_keeps_its_end(server: FakeServer, agent: PodAgent, gate: 
     agent.start()
     server.wait_settled(session)
     whole = lines(1, 60000) + b"end"
-    told, _, end = session.log.removeprefix(beginning + b"\n==== ").partition(b" ====\n")
+    marker, _, end = session.log.removeprefix(beginning + b"\n==== ").partition(b" ====\n")
     assert whole.endswith(b"\n" + end)
     assert 19_000 < len(end) < 20_000
     missing = len(whole) - len(beginning) - len(end)
-    assert told == b"%d bytes of the output are missing here" % missing
+    assert marker == b"%d bytes of the output are missing here" % missing
+
+
+def test_progress_is_read_beyond_what_the_server_takes(
+    server: FakeServer, agent: PodAgent, gate: Path
+) -> None:
+    server.log_cap = 1000
+    told = 'echo \'::reprise:: {"step": 3, "of": 9}\''
+    wait = f"until test -e {gate}; do sleep 0.1; done"
+    session = submit(server, f"seq 1 3000; {told}; {wait}")
+    server.wait_for(lambda: bool(session.told))
+    assert session.told[-1]["step"] == 3
+    gate.touch()
+    server.wait_settled(session)
+    assert session.final["progress"]["step"] == 3
+    assert len(session.log) == 1000
 
 
 def test_a_rotated_log_is_read_on_by_the_next_agent(
@@ -79,7 +95,7 @@ def test_a_rotated_log_is_read_on_by_the_next_agent(
     assert half.log == lines(1, 60000) + b"end"
 
 
-def test_what_was_rotated_away_is_said_to_be_missing(
+def test_rotated_output_is_marked_as_missing(
     server: FakeServer, agent: PodAgent, kubelet: Kubelet, half: FakeSession, gate: Path
 ) -> None:
     kubelet.rotated[agent.pod_of(half)["metadata"]["name"]] = 59_990

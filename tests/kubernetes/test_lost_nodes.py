@@ -54,7 +54,7 @@ def test_a_pod_on_a_node_that_is_gone_ends_unfenced(
     until(let_go)
 
 
-def test_what_is_too_large_for_the_cluster_is_the_sessions_fault(
+def test_a_pod_too_large_for_the_cluster_is_the_sessions_fault(
     server: FakeServer, agent: PodAgent
 ) -> None:
     session = submit(server, "true", environ={"MUCH": "x" * 2_000_000})

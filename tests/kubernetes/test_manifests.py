@@ -67,18 +67,18 @@ def test_the_api_server_takes_it(path: str, api: ApiServer, admin: Any) -> None:
         api.call("POST", f"/api/v1/namespaces/{_namespace(each)}/pods?dryRun=All", each)
 
 
-def _known_to(api: ApiServer, said: Object) -> Object:
+def _known_to(api: ApiServer, manifest: Object) -> Object:
     """The same in the words of a server of before 1.21."""
-    if said["apiVersion"] == "policy/v1":
+    if manifest["apiVersion"] == "policy/v1":
         try:
             api.call("GET", "/apis/policy/v1")
         except urllib.error.HTTPError:
-            return {**said, "apiVersion": "policy/v1beta1"}
-    return said
+            return {**manifest, "apiVersion": "policy/v1beta1"}
+    return manifest
 
 
-def _namespace(said: Object) -> str:
-    return str(said["metadata"]["namespace"])
+def _namespace(manifest: Object) -> str:
+    return str(manifest["metadata"]["namespace"])
 
 
 def test_a_namespace_is_made_whole_at_once(api: ApiServer, admin: Any) -> None:
@@ -120,14 +120,14 @@ def _in(name: str) -> list[Object]:
 
 
 @pytest.mark.parametrize("path", kustomizations())
-def test_what_the_cluster_makes_is_left_to_it(path: str) -> None:
+def test_fields_made_by_the_cluster_are_left_to_it(path: str) -> None:
     """To make it, too, is a race."""
     assert "default" not in objects(path, "ServiceAccount")
 
 
-@pytest.mark.parametrize("said", [{}, {"automountServiceAccountToken": None}])
-def test_a_session_has_no_token_of_the_cluster(said: Object) -> None:
-    assert _session("x", said)["spec"]["automountServiceAccountToken"] is False
+@pytest.mark.parametrize("manifest", [{}, {"automountServiceAccountToken": None}])
+def test_a_session_has_no_token_of_the_cluster(manifest: Object) -> None:
+    assert _session("x", manifest)["spec"]["automountServiceAccountToken"] is False
     asked = _session("x", {"automountServiceAccountToken": True})
     assert asked["spec"]["automountServiceAccountToken"] is True
 
@@ -175,7 +175,7 @@ def _used(api: ApiServer, since: int) -> set[tuple[str, str]]:
 
 
 def test_a_session_may_run_in_its_project(api: ApiServer) -> None:
-    """What Reprise lets a session say, its namespace lets it, too."""
+    """A namespace allows whatever Reprise allows a session to say."""
     (namespace,) = objects("project", "Namespace").values()
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     project = "default/default"
@@ -194,8 +194,8 @@ def test_a_session_can_be_restricted() -> None:
     assert restricted_problems(_session("x", {})["spec"]) != []
     inner = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     outer = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    said = {"securityContext": outer, "containers": [{"name": "main", "securityContext": inner}]}
-    assert restricted_problems(_session("x", said)["spec"]) == []
+    spec = {"securityContext": outer, "containers": [{"name": "main", "securityContext": inner}]}
+    assert restricted_problems(_session("x", spec)["spec"]) == []
 
 
 def _session(namespace: str, pod_spec: Object) -> Object:

@@ -79,12 +79,12 @@ class Trial:
         return "".join(pod["status"]["phase"] for pod in self.pods.pods_of(session))
 
     def trouble(self) -> str:
-        """What the agent said last of its cluster."""
+        """Return the agent's last report of trouble with its cluster."""
         leases = (body for verb, body in reversed(self.server.calls) if verb == "lease")
         return str(next(leases, {}).get("trouble", ""))
 
     def project_troubles(self) -> Object:
-        """What the agent said last of single projects."""
+        """Return the agent's last report of trouble with single projects."""
         leases = (body for verb, body in reversed(self.server.calls) if verb == "lease")
         return dict(next(leases, {}).get("project_troubles", {}))
 
@@ -109,7 +109,7 @@ class Trial:
         return all(session.settled for session in self.sessions)
 
     def _give_again(self) -> None:
-        """What came back is to be leased once more."""
+        """Lease again what came back."""
         for session in self.sessions:
             if session.returned is not None:
                 session.returned = None
@@ -117,17 +117,17 @@ class Trial:
 
     def _judge(self, session: FakeSession, end: int | str, *, excused: bool) -> None:
         assert session.settled == "reported"
-        said = session.termination
-        termination = Termination.from_json(said)
+        facts = session.termination
+        termination = Termination.from_json(facts)
         cause = str(classify(termination))
-        if excused and said["reason"] == "PodCreateFailed":
+        if excused and facts["reason"] == "PodCreateFailed":
             end = "agent_transient"
         if end == 0:
-            assert session.final["status"] == "TERMINATED", said
+            assert session.final["status"] == "TERMINATED", facts
         elif isinstance(end, int):
-            assert (cause, exit_code_of(termination)) == ("kernel_nonzero_exit", end), said
+            assert (cause, exit_code_of(termination)) == ("kernel_nonzero_exit", end), facts
         else:
             assert session.final["status"] == "ERROR"
-            assert cause == end or said.get("deleted_by_us"), said
+            assert cause == end or facts.get("deleted_by_us"), facts
         steps = [ORDER.index(each) for each in session.statuses[:-1]]
         assert steps == sorted(steps), session.statuses

@@ -1,7 +1,7 @@
 """The planted bugs: each breaks one promise of the heart, and somebody has to notice."""
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.of_chains import DISPATCH, PEOPLE, SETTLE
+from tests.mutants.of_chains import DEPENDENCIES, DISPATCH, PEOPLE, SETTLE
 from tests.mutants.of_executors import EXPIRY, FENCING, LEASES, STARTS
 from tests.mutants.of_records import COUNTERS, LOG
 
@@ -12,6 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *LEASES,
     *EXPIRY,
     *PEOPLE,
+    *DEPENDENCIES,
     *COUNTERS,
     *LOG,
     *STARTS,

@@ -9,7 +9,6 @@ DISPATCH = (
         (
             Edit("sessions_app.locks.claims:_CLAIM_DUE", "FOR NO KEY UPDATE OF r SKIP LOCKED", ""),
             Edit("sessions_app.locks.chains:_LOCK_SESSIONS", "FOR NO KEY UPDATE OF s", ""),
-            Edit("sessions_app.locks.decisions:_LOCK", "FOR NO KEY UPDATE", ""),
         ),
         integration("races.py::test_two_dispatchers_of_one_decision"),
         judge=True,
@@ -34,7 +33,7 @@ DISPATCH = (
                 "for s in ready]",
             ),
         ),
-        integration("storm_limits.py::test_what_is_over_the_limit_gets_the_next_free_slots"),
+        integration("storm_limits.py::test_retries_over_the_limit_get_the_next_free_slots"),
     ),
 )
 
@@ -51,6 +50,17 @@ SETTLE = (
         ),
         integration("settle.py::test_an_end_gets_its_cause_and_its_decision"),
         judge=True,
+    ),
+    Mutant(
+        "decision-without-its-trace",
+        (
+            Edit(
+                "sessions_app.services.chains.decisions:decisions_insert",
+                "json_text(new.decision.trace)",
+                '"[]"',
+            ),
+        ),
+        integration("settle.py::test_an_end_gets_its_cause_and_its_decision"),
     ),
     Mutant(
         "late-success-accepted",
@@ -92,8 +102,8 @@ PEOPLE = (
         (
             Edit(
                 "sessions_app.core.states:WAITING_RETRY",
-                "frozenset({RetryState.SCHEDULED, RetryState.HELD})",
-                "frozenset({RetryState.SCHEDULED})",
+                "GRANTED_RETRY | {RetryState.PARKED}",
+                "frozenset({RetryState.SCHEDULED, RetryState.PARKED})",
             ),
         ),
         integration("cancel_retry.py::test_a_held_retry_can_be_cancelled"),
@@ -171,5 +181,24 @@ PEOPLE = (
             ),
         ),
         integration("rest_sessions.py::test_a_creation_id_with_another_body_is_a_conflict"),
+    ),
+)
+
+DEPENDENCIES = (
+    Mutant(
+        "dependency-that-ends-while-it-is-looked-at",
+        (Edit("sessions_app.locks.dependencies:_SHARE", "FOR SHARE", ""),),
+        integration("dependency_races.py::test_an_end_waits_for_a_submission_that_looks_at_it"),
+    ),
+    Mutant(
+        "dependant-that-waits-for-one-of-several",
+        (
+            Edit(
+                "sessions_app.services.chains.dependants:dependants_judge",
+                "if each.fails or not each.left",
+                "if True",
+            ),
+        ),
+        integration("dependencies.py::test_all_of_several_have_to_end"),
     ),
 )

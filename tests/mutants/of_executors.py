@@ -5,6 +5,17 @@ from tests.mutants.planting import Edit
 
 FENCING = (
     Mutant(
+        "progress-under-any-token",
+        (
+            Edit(
+                "scheduler.locks:_NOTE_PROGRESS",
+                "USING (session_id, fencing_token)",
+                "ON f.session_id = t.session_id",
+            ),
+        ),
+        integration("progress.py::test_it_counts_only_under_the_lease"),
+    ),
+    Mutant(
         "fencing-token-ignored",
         (
             Edit(
@@ -58,7 +69,7 @@ FENCING = (
 LEASES = (
     Mutant(
         "lease-without-a-lock",
-        (Edit("scheduler.locks:_CLAIM_LINES", "FOR NO KEY UPDATE SKIP LOCKED", ""),),
+        (Edit("scheduler.locks:_CLAIM_WAITING_SESSIONS", "FOR NO KEY UPDATE SKIP LOCKED", ""),),
         integration("races.py::test_two_executors_lease_at_once"),
     ),
     Mutant(
@@ -110,6 +121,17 @@ LEASES = (
 )
 
 EXPIRY = (
+    Mutant(
+        "lost-run-forgets-its-progress",
+        (
+            Edit(
+                "scheduler.services.executors:lost_ends",
+                "progress=told.get(session.id)",
+                "progress=None",
+            ),
+        ),
+        integration("progress.py::test_a_lost_run_keeps_what_it_told"),
+    ),
     Mutant(
         "silence-without-grace",
         (
@@ -164,6 +186,6 @@ STARTS = (
                 "failed, watch = True,",
             ),
         ),
-        unit("test_start_checks.py::test_what_may_pass_fails_when_it_is_seen_again"),
+        unit("test_start_checks.py::test_a_passing_reason_fails_when_it_is_seen_again"),
     ),
 )

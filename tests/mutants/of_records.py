@@ -104,7 +104,7 @@ LOG = (
         (
             Edit(
                 "sessions_app.locks.claims:_STILL_ENDED",
-                "AND tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')",
+                "AND resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')",
                 "",
             ),
         ),

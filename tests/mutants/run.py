@@ -24,18 +24,18 @@ _TESTS_FAILED, _PASSED = 1, 0
 
 
 class Broken(Exception):
-    """Who should look for bugs cannot: what is found would mean nothing."""
+    """The searchers cannot look for bugs: their findings would mean nothing."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a mutant: empty where nobody was asked."""
+    """The findings about a mutant: empty where nobody was asked."""
 
     mutant: Mutant
     by_tests: str
     by_judge: str
     seconds: float
-    told: str = ""
+    wrong: str = ""
     """The first thing that the judge said."""
 
     @property
@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Judge:
-    """How the faults are run: what is drawn from the seed, and for how long."""
+    """The way to run the faults: the seed, and the length."""
 
     seed: int
     seconds: float
@@ -102,8 +102,8 @@ class _Looking:
         with _kept({edit.path(self._tree) for edit in mutant.edits}):
             plant(self._tree, mutant.edits)
             by_tests = self._ask_tests(mutant.tests)
-            by_judge, told = self._ask_judge() if mutant.judge and self._judge else ("", "")
-        return Finding(mutant, by_tests, by_judge, time.monotonic() - began, told)
+            by_judge, wrong = self._ask_judge() if mutant.judge and self._judge else ("", "")
+        return Finding(mutant, by_tests, by_judge, time.monotonic() - began, wrong)
 
     def _ask_tests(self, tests: Sequence[str]) -> str:
         base = self._tree.parent / "pytest"
@@ -168,4 +168,4 @@ def line(finding: Finding) -> str:
     """A row of the table for people."""
     asked = (finding.by_tests or "-", finding.by_judge or "-")
     row = f"{finding.mutant.name:48} {asked[0]:>10} {asked[1]:>10} {finding.seconds:8.1f}"
-    return f"{row}  {finding.told[:100]}".rstrip()
+    return f"{row}  {finding.wrong[:100]}".rstrip()

@@ -80,12 +80,12 @@ def test_a_place_is_found_by_its_name(where: str, old: str, changed: str) -> Non
         ("m:act", "1", "1 +* 1"),
     ],
 )
-def test_what_is_not_there_or_not_alone_is_told(where: str, old: str, new: str) -> None:
+def test_missing_and_repeated_snippets_are_reported(where: str, old: str, new: str) -> None:
     with pytest.raises(NotApplicable):
         Edit(where, old, new).applied(SOURCE)
 
 
-def test_who_survives_is_shown() -> None:
+def test_survivors_are_shown() -> None:
     finding = Finding(MUTANTS[0], CAUGHT, SURVIVED, 1.0)
     assert finding.survived
     assert SURVIVED in line(finding)

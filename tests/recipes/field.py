@@ -118,7 +118,7 @@ def follow(prepared: Path | None = None) -> None:
         changed = {name for name, text in after.items() if before.get(name) != text}
         if changed != named:
             raise Failed(f"the recipe names {named - changed} in vain, and not {changed - named}")
-        _is_told(tree, before, after)
+        _is_documented(tree, before, after)
         _run(tree, CHECKS, **{GIVEN: str(prepared or prepare(Path(scratch)))})
 
 
@@ -131,14 +131,14 @@ def _files(tree: Path) -> Iterator[tuple[str, bytes]]:
             yield str(name), path.read_bytes()
 
 
-def _is_told(tree: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+def _is_documented(tree: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
     """Look for the field in what the doors say of themselves."""
-    told = {
+    documents = {
         "docs/openapi.yaml": f"        {FIELD}:",
         "docs/schema.graphql": f"  {CAMEL}: Boolean",
         PAGE: f"| `{FIELD}` | `true` |",
     }
-    for name, line in told.items():
+    for name, line in documents.items():
         if line in before[name].decode() or f"\n{line}" not in after[name].decode():
             raise Failed(f"{name} has no new line {line!r}")
     command = "from reprise_client.cli.main import main; main()"

@@ -16,7 +16,7 @@ def test_there_is_a_recipe_for_each_kind_of_change() -> None:
 
 
 @pytest.mark.parametrize("title", recipes())
-def test_what_a_recipe_names_is_there(title: str) -> None:
+def test_files_of_recipes_exist(title: str) -> None:
     lines = recipes()[title]
     assert len({line.path for line in lines}) == len(lines) > 0
     for path, _ in lines:

@@ -1,4 +1,4 @@
-"""Which address a call comes from."""
+"""Tests of the address that a call comes from."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ from reprise.standalone.backup_file import (
 )
 from reprise.standalone.errors import StandaloneError
 
-SAID = Manifest("2026-01-02T03:04:05+00:00", 18, frozenset({("sessions_app", "0001_initial")}))
+VERSIONS = Manifest("2026-01-02T03:04:05+00:00", 18, frozenset({("sessions_app", "0001_initial")}))
 CONTENT = b"what the database held"
 
 Content = tuple[Manifest, list[tuple[str, str]], bytes]
@@ -25,7 +25,7 @@ Content = tuple[Manifest, list[tuple[str, str]], bytes]
 
 def _write(path: Path, **members: str) -> Path:
     with writing(path) as archive:
-        archive.writestr(MANIFEST, members.get("manifest", SAID.to_json()))
+        archive.writestr(MANIFEST, members.get("manifest", VERSIONS.to_json()))
         for name in SECRETS:
             archive.writestr(name, f"secret of {name}")
         with archive.open(DUMP, "w", force_zip64=True) as dump:
@@ -38,9 +38,9 @@ def _read(path: Path) -> Content:
         return backup.manifest, list(backup.secrets()), dump.read()
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_backups_are_read(tmp_path: Path) -> None:
     path = _write(tmp_path / "backup")
-    assert _read(path) == (SAID, [(name, f"secret of {name}") for name in SECRETS], CONTENT)
+    assert _read(path) == (VERSIONS, [(name, f"secret of {name}") for name in SECRETS], CONTENT)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -50,7 +50,7 @@ def test_keys_are_part_of_it_where_there_are_some(tmp_path: Path) -> None:
     path = tmp_path / "backup"
     with writing(path) as archive:
         for name in (MANIFEST, *SECRETS, KEYS, DUMP):
-            archive.writestr(name, SAID.to_json() if name == MANIFEST else f"content of {name}")
+            archive.writestr(name, VERSIONS.to_json() if name == MANIFEST else f"content of {name}")
     with reading(path) as backup:
         assert dict(backup.secrets())[KEYS] == f"content of {KEYS}"
     with reading(_write(path)) as backup:
@@ -82,7 +82,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     path = _write(
-        tmp_path / "backup", manifest=SAID.to_json().replace('"format": 1', '"format": 2')
+        tmp_path / "backup", manifest=VERSIONS.to_json().replace('"format": 1', '"format": 2')
     )
     with pytest.raises(StandaloneError, match="its format is 2 and this Reprise knows only 1"):
         _read(path)

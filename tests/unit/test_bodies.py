@@ -11,7 +11,7 @@ from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES
 
 
 def sent(*pieces: bytes, gone: bool = False) -> Any:
-    """What a server tells of a body that comes in pieces."""
+    """Return the messages of a server about a body that comes in pieces."""
     last = len(pieces) - 1
     messages = [
         {"type": "http.request", "body": piece, "more_body": gone or at < last}
@@ -64,7 +64,7 @@ def test_of_a_body_that_is_too_long_one_byte_more_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told", "size", "passed_on"),
+    ("path", "announced", "size", "passed_on"),
     [
         ("/api/v2/sessions/", None, MAX_BODY + 5, MAX_BODY + 1),
         (SIMULATE, None, MAX_BODY + 5, MAX_BODY + 5),
@@ -73,8 +73,8 @@ def test_of_a_body_that_is_too_long_one_byte_more_is_kept() -> None:
         (SIMULATE, BODY_LIMIT_BYTES + 1, MAX_BODY + 5, MAX_BODY + 1),
     ],
 )
-def test_how_much_of_a_body_is_passed_on(
-    path: str, told: int | None, size: int, passed_on: int
+def test_the_part_of_a_body_that_is_passed_on(
+    path: str, announced: int | None, size: int, passed_on: int
 ) -> None:
     read: list[int] = []
 
@@ -86,7 +86,7 @@ def test_how_much_of_a_body_is_passed_on(
     async def send(_message: Any) -> None:
         pass
 
-    headers = [] if told is None else [(b"content-length", b"%d" % told)]
+    headers = [] if announced is None else [(b"content-length", b"%d" % announced)]
     scope = {
         "type": "http", "method": "POST", "path": path, "query_string": b"",
         "http_version": "1.1", "headers": headers,

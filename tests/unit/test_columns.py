@@ -32,26 +32,26 @@ def kind(field: Any) -> str:
 
 
 def test_sessions_have_these_columns() -> None:
-    told = {name: column.type for name, column in SESSION.items()}
-    assert told == {name: kind(field) for name, field in fields(Session).items()}
+    types = {name: column.type for name, column in SESSION.items()}
+    assert types == {name: kind(field) for name, field in fields(Session).items()}
 
 
 def test_specifications_have_these_columns() -> None:
-    told = {name: kind(field) for name, field in fields(SessionSpec).items()}
-    assert told == SPEC
+    types = {name: kind(field) for name, field in fields(SessionSpec).items()}
+    assert types == SPEC
 
 
 @pytest.mark.parametrize("name", SESSION)
-def test_what_begins_as_null_may_be_null(name: str) -> None:
+def test_columns_that_begin_as_null_are_nullable(name: str) -> None:
     assert SESSION[name].born != NULL or fields(Session)[name].null
 
 
 def test_only_what_changes_or_is_counted_is_told() -> None:
-    told = {name for name, column in SESSION.items() if column.fact and not column.changes}
-    assert told == {"retry_counters"}, "a fact that no change sets is said once, at birth"
+    constant = {name for name, column in SESSION.items() if column.fact and not column.changes}
+    assert constant == {"retry_counters"}, "a fact that no change sets is said once, at birth"
 
 
-def test_what_is_locked_is_read_from_columns() -> None:
+def test_locked_sessions_are_read_from_columns() -> None:
     assert set(LockedSession._fields) - SESSION.keys() == {"limited"}
 
 

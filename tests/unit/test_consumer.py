@@ -9,6 +9,7 @@ from celery.worker.consumer.mingle import Mingle
 from kombu.exceptions import OperationalError
 
 from reprise.celery import app
+from reprise.worker import watchdog
 from reprise.worker.watchdog import PromptConsumer
 
 
@@ -38,3 +39,20 @@ def test_it_asks_no_other_worker_before_it_works(consumer: PromptConsumer) -> No
     steps = vars(consumer)["steps"]
     assert steps
     assert not any(isinstance(step, Mingle | Gossip) for step in steps)
+
+
+def test_a_pause_before_the_next_connection_is_no_hang(
+    consumer: PromptConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulses = 0
+
+    def alive() -> None:
+        nonlocal pulses
+        pulses += 1
+        if pulses > 3:  # one for each attempt and one for each second of its pause
+            raise WorkerShutdown(0)
+
+    monkeypatch.setattr(watchdog, "_watchdogs", [SimpleNamespace(alive=alive)])
+    with pytest.raises(WorkerShutdown):
+        consumer.connection_for_read()
+    assert pulses == 4

@@ -17,7 +17,7 @@ def test_a_cursor_is_read_as_it_was_written(cursor: Cursor) -> None:
 
 
 @given(st.text(max_size=30))
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_a_malformed_cursor_is_refused(text: str) -> None:
     with suppress(ValueError):
         assert parse_cursor(text) >= START
 

@@ -98,7 +98,7 @@ def test_anchors_and_merges_are_written_out() -> None:
     ],
     ids=range(26),
 )
-def test_what_json_cannot_say_and_bombs_are_refused(body: bytes, why: str) -> None:
+def test_values_without_json_and_bombs_are_refused(body: bytes, why: str) -> None:
     ((text,),) = [refused(body)["body"]]
     assert why in text
     assert len(text) < 300
@@ -107,7 +107,7 @@ def test_what_json_cannot_say_and_bombs_are_refused(body: bytes, why: str) -> No
 @pytest.mark.parametrize(
     ("body", "field"), [(b"a: .nan", "a"), (b"a: [.inf]", "a[0]"), (b'a: {b: "\\0"}', "a.b")]
 )
-def test_what_cannot_be_stored_names_the_field(body: bytes, field: str) -> None:
+def test_values_that_cannot_be_stored_name_their_field(body: bytes, field: str) -> None:
     assert list(refused(body)) == [field]
 
 
@@ -127,7 +127,7 @@ def test_a_repeated_key_in_json_is_refused() -> None:
         {},
     ],
 )
-def test_what_is_rendered_reads_the_same(value: dict[str, Any]) -> None:
+def test_rendered_documents_read_the_same(value: dict[str, Any]) -> None:
     text = YAMLRenderer().render(value)
     assert yaml.safe_load(text) == value
     assert parse_yaml(text) == value

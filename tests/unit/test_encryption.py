@@ -35,12 +35,12 @@ def test_a_key_that_is_not_there_is_named() -> None:
         EncryptionKeys([NEW], made_up=True).decrypt(stored)
 
 
-def test_what_was_changed_is_refused() -> None:
+def test_changed_ciphertext_is_refused() -> None:
     keys = EncryptionKeys([NEW])
     stored = keys.encrypt("x")
     turned = stored[:-10] + ("A" if stored[-10] != "A" else "B") + stored[-9:]
     for broken in (turned, stored[:20], f"{keys.newest}."):
-        with pytest.raises(SecretUnreadable, match="were changed"):
+        with pytest.raises(SecretUnreadable, match="are damaged"):
             keys.decrypt(broken)
 
 

@@ -1,4 +1,4 @@
-"""What a reader makes of the news of the tail; what the table gives is tested with a database."""
+"""Tests of a reader of the tail's news; what the table gives is tested with a database."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -50,9 +50,9 @@ def test_a_session_looks_at_the_table_when_one_is_missing() -> None:
     assert SessionFeed(SESSION, 2).take([news(3)]) == (b"", True)
 
 
-@pytest.mark.parametrize("said", [{"status": "ERROR"}, {"retry_state": "cancelled"}])
-def test_a_session_looks_whether_that_was_the_end(said: dict[str, Any]) -> None:
-    text, look = feed(2).take([news(3, **said), news(4)])
+@pytest.mark.parametrize("change", [{"status": "ERROR"}, {"retry_state": "cancelled"}])
+def test_a_session_looks_whether_that_was_the_end(change: dict[str, Any]) -> None:
+    text, look = feed(2).take([news(3, **change), news(4)])
     assert (ids(text), look) == (["3", "4"], True)
 
 
@@ -65,12 +65,12 @@ def test_hidden_events_leave_no_gap() -> None:
 
 def test_a_job_set_passes_over_what_the_table_gave() -> None:
     reader = JobSetFeed(1, "sweep", "0-5-3")
-    told = [news(9, xid=4), news(3), news(4), news(1, xid=6)]
-    assert ids(reader.take(told)[0]) == ["0-5-4", "0-6-1"]
-    assert reader.take(told) == (b"", False)
+    batch = [news(9, xid=4), news(3), news(4), news(1, xid=6)]
+    assert ids(reader.take(batch)[0]) == ["0-5-4", "0-6-1"]
+    assert reader.take(batch) == (b"", False)
 
 
-def test_what_is_too_much_for_a_reader_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_news_beyond_a_readers_buffer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "BACKLOG", 3)
 
     async def run() -> None:

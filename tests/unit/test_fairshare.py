@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 from scheduler.core.fairshare import (
     FLOOR,
+    NEAR,
     Claimant,
     Division,
     Limit,
     Order,
+    Standing,
     WaitingLine,
     cost,
     current_priority,
     effective_priority,
+    levels_with_history,
 )
 
 shares = st.floats(0, 1)
@@ -48,7 +51,7 @@ def claimant(
 
 
 class Pool:
-    """So many CPUs, however they lie."""
+    """A pool of CPUs, however they lie."""
 
     def __init__(self, free: float):
         self.free = Decimal(free)
@@ -107,7 +110,7 @@ def test_fresh_queues_share_by_the_inverses_of_their_factors() -> None:
     assert counts(divide(queues, free=70)) == {0: 40, 1: 20, 2: 10}
 
 
-def test_who_used_more_gets_less() -> None:
+def test_queues_that_used_more_get_less() -> None:
     queues = [claimant(0, line(1000), level=0.3), claimant(1, line(1000), level=0.1)]
     assert counts(divide(queues, free=60)) == {0: 20, 1: 40}
 
@@ -117,7 +120,7 @@ def test_the_lowest_effective_priority_is_first() -> None:
     assert counts(divide(queues, free=100, slots=1)) == {1: 1}
 
 
-def test_what_one_cannot_use_goes_to_the_others() -> None:
+def test_room_unused_by_one_goes_to_the_others() -> None:
     queues = [claimant(0, line(5)), claimant(1, line(1000), factor=100.0)]
     assert counts(divide(queues, free=50)) == {0: 5, 1: 45}
 
@@ -133,7 +136,7 @@ def test_in_a_queue_priority_is_first_then_the_age_of_the_chain_then_the_id() ->
     assert [grant.line.key for grant in division.grants] == [1, 2, 3, 2]
 
 
-def test_what_fits_nowhere_hides_nothing_behind_it() -> None:
+def test_a_session_that_fits_nowhere_hides_nothing_behind_it() -> None:
     queue = claimant(0, line(1000, 60), line(5, 2, at=5000))
     division = divide([queue], free=50)
     assert [grant.line.amounts[CPU] for grant in division.grants] == [2] * 5
@@ -239,7 +242,8 @@ def test_no_queue_is_above_its_limit(queues: list[Wanted], free: int) -> None:
 
 
 def ideal(queues: list[Wanted], free: float) -> list[float]:
-    """What each would get if sessions were sand: the level to which all are filled, by bisection.
+    """Return the share of each if sessions were sand: the level to which all are filled, by
+    bisection.
 
     Of a queue with factor f, level b and at most w of work, level L gives min(w, L / f - b).
     """
@@ -293,3 +297,107 @@ def test_shares_converge_to_the_inverses_of_the_factors(at_once: int) -> None:
     last = history[-max(1, len(history) // 5) :]
     mean = [sum(each[n] for each in last) / len(last) for n in range(3)]
     assert mean == pytest.approx([4 / 7, 2 / 7, 1 / 7], abs=0.03)
+
+
+def test_history_decides_between_queues_near_their_share() -> None:
+    levels = levels_with_history({1: Standing(1, 0.52, 0.3), 2: Standing(1, 0.48, 0.7)}, left=1)
+    assert levels[1] < levels[2]
+    # By how much they had, not by when: both had less while nothing ran.
+    levels = levels_with_history({1: Standing(1, 0.5, 0.02), 2: Standing(1, 0.5, 0.01)}, left=1)
+    assert levels[1] > levels[2]
+
+
+def test_history_says_nothing_of_a_queue_far_from_its_share() -> None:
+    standings = {1: Standing(1, 0.39, 0.9), 2: Standing(1, 0.61, 0.0)}
+    assert levels_with_history(standings, left=1) == {1: 0.39, 2: 0.61}
+    standings = {1: Standing(1, 0.45, 0.9), 2: Standing(1, 0.61, 0.0)}
+    assert levels_with_history(standings, left=1) == {1: 0.45, 2: 0.61}
+    # Others hold 0.4, so the share of each is 0.3.
+    assert levels_with_history(standings, left=0.6)[2] == 0.61
+
+
+def test_queues_without_a_past_keep_their_proportions() -> None:
+    standings = {n: Standing(n, 0.4 / n, 0.0) for n in (1, 2, 4)}
+    levels = levels_with_history(standings, left=0.7)
+    assert {n: n * level for n, level in levels.items()} == pytest.approx(
+        dict.fromkeys(levels, 0.4)
+    )
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 9), st.builds(Standing, st.floats(0.1, 10), shares, shares), min_size=1
+    ),
+    shares,
+)
+def test_history_moves_nobody_out_of_the_neighbourhood_of_its_share(
+    standings: dict[int, Standing], left: float
+) -> None:
+    weights = sum(1 / each.factor for each in standings.values())
+    for queue, level in levels_with_history(standings, left).items():
+        share, held = left / standings[queue].factor / weights, standings[queue].held
+        assert level == max(held, FLOOR) or (
+            abs(held - share) <= NEAR and abs(level - share) <= NEAR + FLOOR
+        )
+
+
+class Rounds:
+    """A pool of equal places on a simulated clock. All queues always have work."""
+
+    REFRESH = 15
+    """Seconds between two times at which decayed priorities are stored."""
+
+    def __init__(self, places: int, run: float, half_time: float):
+        self.places, self.run, self.half_time = places, run, half_time
+        self.now = 0.0
+        self.ends: list[tuple[float, int]] = []
+        self.stored: dict[int, tuple[float, float, float]] = {}
+        self.step = 0.25
+
+    def held(self, queue: int) -> float:
+        return sum(each == queue for _, each in self.ends) / self.places
+
+    def history(self, queue: int) -> float:
+        at, spent, before = self.stored.get(queue, (self.now, 0.0, 0.0))
+        return current_priority(spent, before, self.now - at, self.half_time)
+
+    def round(self, queues: Sequence[int]) -> None:
+        self.now += self.step
+        self.ends = [(end, queue) for end, queue in self.ends if end > self.now]
+        if self.now % self.REFRESH == 0:
+            self.stored = {q: (self.now, self.held(q), self.history(q)) for q in (0, 1)}
+        levels = levels_with_history(
+            {q: Standing(1.0, self.held(q), self.history(q)) for q in queues}, left=1.0
+        )
+        size = 1 / self.places
+        claimants = [
+            Claimant(q, 1.0, levels[q], [
+                WaitingLine(q, False, {}, size, deque(order(n) for n in range(self.places)))
+            ])
+            for q in queues
+        ]  # fmt: skip
+        free = self.places - len(self.ends)
+        division = Division(claimants, place=lambda _: "", slots=free, retry_share=1.0)
+        assert division.go_on() == []
+        for grant in division.grants:
+            # Some last a little longer, so that their ends spread out.
+            longer = 1 + 0.1 * (hash((self.now, len(self.ends))) % 10) / 10
+            self.ends.append((self.now + self.run * longer, grant.claimant.queue))
+
+
+@pytest.mark.parametrize("half_time", [20.0, 300.0])
+@pytest.mark.parametrize("places", [16, 100])
+def test_the_shares_of_two_equal_queues_do_not_swing(places: int, half_time: float) -> None:
+    """One has the pool for itself for a while; then another one comes."""
+    pool = Rounds(places, run=5.0, half_time=half_time)
+    while pool.now < 10 * 60:
+        pool.round([0])
+    came = pool.now
+    windows: dict[int, list[tuple[float, float]]] = {}
+    while pool.now < came + 10 * 60:
+        pool.round([0, 1])
+        windows.setdefault(int((pool.now - came) // 5), []).append((pool.held(0), pool.held(1)))
+    for number, seen in windows.items():
+        means = [sum(each) / len(seen) for each in zip(*seen, strict=True)]
+        if number >= 3:
+            assert means == pytest.approx([0.5, 0.5], abs=0.1), f"{5 * number} s after it came"

@@ -52,7 +52,7 @@ def test_a_session_that_no_node_could_hold_never_fits(
     assert Room(NODES, []).misfit(requested(wanted)) == misfit
 
 
-def test_what_is_held_is_not_free() -> None:
+def test_held_amounts_are_not_free() -> None:
     room = Room(NODES, [{"cpu": Decimal(3)}])
     assert room.misfit({"cpu": Decimal(3)}) is None
     room.take({"cpu": Decimal(1)})
@@ -65,7 +65,7 @@ def test_the_first_misfit_by_name_is_told() -> None:
     assert misfit.resource == "cpu"
 
 
-def test_what_could_never_fit_is_told_before_what_is_not_free() -> None:
+def test_a_permanent_misfit_is_told_before_a_temporary_one() -> None:
     room = Room(NODES, [{"cpu": Decimal(6)}])
     wanted = {"cpu": Decimal(1), "memory": 5 * GIB}
     assert room.misfit(wanted) == Misfit("memory", 5 * GIB, 4 * GIB, ever=False)
@@ -120,11 +120,11 @@ def test_avoiding_is_as_if_the_node_were_not_there(
     nodes: dict[str, dict[str, Decimal]], wanted: dict[str, Decimal]
 ) -> None:
     whole = {name: {r: int(value) for r, value in has.items()} for name, has in nodes.items()}
-    told = [{"name": name, "allocatable": has} for name, has in whole.items()]
+    listed = [{"name": name, "allocatable": has} for name, has in whole.items()]
     for avoid in nodes:
         others = [has for name, has in whole.items() if name != avoid]
         held = any(all(has.get(r, 0) >= value for r, value in wanted.items()) for has in others)
-        assert (Room(told, []).misfit(wanted, avoid) is None) == held
+        assert (Room(listed, []).misfit(wanted, avoid) is None) == held
 
 
 @given(wishes=st.lists(requests, max_size=10))
@@ -148,7 +148,7 @@ def cpus(number: int, pods: int = 1, **spec: object) -> Ask:
     return Ask({"cpu": Decimal(number)}, pods, node_rules(spec))
 
 
-def test_what_is_free_on_two_nodes_is_not_free_on_one() -> None:
+def test_room_on_two_nodes_is_not_room_on_one() -> None:
     room = Room([{"allocatable": {"cpu": 4}}, {"allocatable": {"cpu": 4}}], [])
     room.take(cpus(3))
     room.take(cpus(3))
@@ -156,11 +156,11 @@ def test_what_is_free_on_two_nodes_is_not_free_on_one() -> None:
     assert room.misfit(cpus(1)) is None
 
 
-def test_what_runs_on_a_known_node_is_taken_there() -> None:
+def test_usage_on_a_known_node_is_taken_there() -> None:
     room = Room(FOUR_AND_TWO, [])
-    room.take(cpus(2), node="b")
+    room.take(cpus(2), nodes=["b"])
     assert room.misfit(cpus(4)) is None
-    room.take(cpus(1), node="a")
+    room.take(cpus(1), nodes=["a"])
     assert room.misfit(cpus(4)) == Misfit("cpu", Decimal(4), Decimal(3), ever=True)
 
 
@@ -191,7 +191,7 @@ def test_pods_that_fit_together_only_on_an_avoided_node_wait_for_others() -> Non
 def test_nodes_are_kept_free_where_a_session_will_fit_first() -> None:
     room = Room([{"name": n, "allocatable": {"cpu": 4}} for n in "abc"], [])
     for node, used in (("a", 3), ("b", 1), ("c", 2)):
-        room.take(cpus(used), node=node)
+        room.take(cpus(used), nodes=[node])
     room.reserve(cpus(4))
     assert room.misfit(cpus(3)) is not None
     assert room.misfit(cpus(2)) is None
@@ -226,10 +226,11 @@ def test_without_nodes_a_rule_about_them_cannot_be_met() -> None:
     nodes=st.lists(st.integers(0, 8), max_size=4),
     wishes=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), max_size=12),
 )
-def test_what_is_granted_has_a_place_on_the_nodes(
+def test_granted_sessions_have_a_place_on_the_nodes(
     nodes: list[int], wishes: list[tuple[int, int]]
 ) -> None:
-    """What the sum allows and no placement does would wait on the cluster for ever."""
+    """A session that fits the sum of the nodes and no single one would wait on the cluster
+    forever."""
     room = Room([{"allocatable": {"cpu": each}} for each in nodes], [])
     pods = []
     for number, count in wishes:
@@ -240,7 +241,7 @@ def test_what_is_granted_has_a_place_on_the_nodes(
 
 
 def packs(pods: list[int], free: list[int]) -> bool:
-    """Whether there is any way to put the pods on the nodes."""
+    """Return whether there is any way to put the pods on the nodes."""
     if not pods:
         return True
     first, rest = pods[0], pods[1:]

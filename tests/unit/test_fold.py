@@ -24,11 +24,11 @@ def test_nothing_said_is_nothing_known() -> None:
 
 
 def test_the_last_word_counts_also_if_it_is_null() -> None:
-    said: list[dict[str, Any]] = [
+    log: list[dict[str, Any]] = [
         {"status": "SCHEDULED", "node": "a"},
         {"status": "PENDING", "node": None},
     ]
-    assert fold(said) == {"status": "PENDING", "node": None}
+    assert fold(log) == {"status": "PENDING", "node": None}
 
 
 def test_a_decision_is_changed_in_part() -> None:
@@ -45,9 +45,9 @@ def test_a_decision_is_changed_in_part() -> None:
 def test_each_fact_is_what_was_said_of_it_last(log: list[dict[str, Any]]) -> None:
     state = fold(log)
     for name in FACTS:
-        said = [event[name] for event in log if name in event]
-        assert (name in state) == bool(said)
-        assert not said or state[name] == said[-1]
+        values = [event[name] for event in log if name in event]
+        assert (name in state) == bool(values)
+        assert not values or state[name] == values[-1]
     assert state.keys() <= {*FACTS, "decision"}
 
 

@@ -1,4 +1,4 @@
-"""What the ASGI front decides by itself."""
+"""Tests of the answers that the ASGI front gives by itself."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ def answered(body: bytes) -> _Captured:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "body",
     [
         b'{"incarnation": 7, "wait_s": 3, "driver": "\\ud800"}',
         b'{"incarnation": 7, "wait_s": 3, "nodes": [{"name": "n", "taints": [{"x": NaN}]}]}',
@@ -30,8 +30,8 @@ def answered(body: bytes) -> _Captured:
         '{"incarnation": 7, "wait_s": 3}'.encode("utf-16"),
     ],
 )
-def test_a_call_that_the_view_took_is_held(said: bytes) -> None:
-    call = _held_call(said, answered(NOTHING))
+def test_a_call_that_the_view_took_is_held(body: bytes) -> None:
+    call = _held_call(body, answered(NOTHING))
     assert call is not None
     assert (call.incarnation, call.wait_s) == (7, 3)
 

@@ -15,11 +15,11 @@ from reprise.asgi import application
 async def start():
     asked = asyncio.Queue()
     await asked.put({"type": "lifespan.startup"})
-    told = asyncio.Event()
+    answered = asyncio.Event()
     async def send(message):
-        told.set()
+        answered.set()
     task = asyncio.create_task(application({"type": "lifespan"}, asked.get, send))
-    await told.wait()
+    await answered.wait()
     await asked.put({"type": "lifespan.shutdown"})
     await task
 

@@ -50,7 +50,7 @@ def test_pure_modules_have_no_clock() -> None:
     assert not broken, "\n".join(broken)
 
 
-def test_what_calls_itself_pure_is_in_a_contract() -> None:
+def test_modules_that_call_themselves_pure_are_in_a_contract() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     held = tuple(
         f"{module}."
@@ -136,5 +136,5 @@ def test_a_breach_is_seen(rule: Rule, path: str, text: str) -> None:
         (sizes, SERVICE, "def get():\n" + "    x = 1\n" * 39),
     ],
 )
-def test_what_is_allowed_is_let_pass(rule: Rule, path: str, text: str) -> None:
+def test_allowed_exceptions_pass(rule: Rule, path: str, text: str) -> None:
     assert not list(rule(Source(path, text)))

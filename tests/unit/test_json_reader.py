@@ -63,7 +63,7 @@ def test_any_value_is_read_in_any_pieces(
 
 
 @given(body=st.binary(max_size=30) | st.text('{}[]",:1e+-.\\u0d8tn ', max_size=30).map(str.encode))
-def test_what_is_no_json_is_refused_and_the_rest_is_read(body: bytes) -> None:
+def test_malformed_json_is_refused_and_the_rest_is_read(body: bytes) -> None:
     try:
         expected = json.loads(body.decode("utf-8-sig"))
     except ValueError:

@@ -57,7 +57,7 @@ def main(name: str) -> Object:
 
 
 def settings(path: str, name: str) -> dict[str, str]:
-    """What the ConfigMap of this name holds, whatever hash its name ends with."""
+    """Return the data of the ConfigMap of this name, whatever hash its name ends with."""
     found = objects(path, "ConfigMap")
     (full,) = (each for each in found if each.rpartition("-")[0] == name)
     return dict(found[full]["data"])
@@ -235,7 +235,7 @@ def test_there_is_one_executor_at_a_time() -> None:
 def test_the_manual_has_the_executors_rights() -> None:
     text = (ROOT / "docs" / "kubernetes.md").read_text()
     table = text[text.index("## What it needs") :].split("\n## ")[0]
-    told = {
+    documented = {
         (place, resource, verb)
         for resource, verbs, place in re.findall(
             r"^\| `(.+?)` \| (.+?) \| (.+?) \|", table, re.MULTILINE
@@ -243,10 +243,10 @@ def test_the_manual_has_the_executors_rights() -> None:
         for verb in verbs.split(", ")
     }
     places = {"reprise-executor": "all", "reprise-executor-sessions": "projects"}
-    assert told == {(places[role], *right) for role, *right in granted(EXECUTOR_RBAC)}
+    assert documented == {(places[role], *right) for role, *right in granted(EXECUTOR_RBAC)}
 
 
-def test_whoever_is_in_a_rule_is_there() -> None:
+def test_pods_named_in_a_rule_exist() -> None:
     """Components and ports of the network policies are those of pods."""
     ports = {
         (each["metadata"]["labels"]["app.kubernetes.io/component"], port["containerPort"])

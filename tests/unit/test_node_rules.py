@@ -1,4 +1,5 @@
-"""Where pods may run: labels, affinity, taints and tolerations, as Kubernetes reads them."""
+"""Tests of where pods may run: labels, affinity, taints and tolerations, as Kubernetes reads
+them."""
 
 from typing import Any
 

@@ -42,7 +42,7 @@ def test_only_objects_are_taken(body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b'{"a"}', b"\xff", b'{"a": "\xff"}', b"{'a': 1}", b"1" * 5000]
 )
-def test_what_is_no_json_is_refused(body: bytes) -> None:
+def test_malformed_json_is_refused(body: bytes) -> None:
     assert refused(body)["body"][0].startswith("is not valid JSON")
 
 
@@ -117,7 +117,7 @@ json_values = st.recursive(
 
 
 @given(value=st.dictionaries(st.text(max_size=3), json_values, max_size=3))
-def test_what_is_taken_is_what_was_sent(value: dict[str, Any]) -> None:
+def test_accepted_values_are_the_sent_values(value: dict[str, Any]) -> None:
     body = json.dumps(value)
     if errors_of(body.encode()) is None:
         assert parse_object(body.encode()) == value

@@ -1,5 +1,5 @@
-"""What a real cluster told of pods, told again with gaps: the executor's story and the server's
-judgement of it, with the wire between them."""
+"""Replays what a real cluster reported of pods, with gaps: the executor's reports and the server's
+judgement of them, with the wire between them."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -62,7 +62,7 @@ class Replay:
 
     name: str
     tracker: SessionTracker = field(init=False)
-    told: list[Observation] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     shown: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Replay:
     def event(self, event: Any) -> None:
         self.shown.append(event["object"])
         tell = self.tracker.see_deleted if event["type"] == "DELETED" else self.tracker.see
-        self.told += tell(event["object"])
+        self.observations += tell(event["object"])
 
     def events(self, events: list[Any]) -> "Replay":
         for event in events:
@@ -82,20 +82,20 @@ class Replay:
         """Often enough for what is not there to be believed."""
         self.shown += pods
         for _ in range(3):
-            self.told += self.tracker.relist(pods)
+            self.observations += self.tracker.relist(pods)
         return self
 
     def check(self) -> None:
-        steps = [STEPS.index(each.status) for each in self.told if each.termination is None]
+        steps = [STEPS.index(each.status) for each in self.observations if each.termination is None]
         assert steps == sorted(steps)
-        ends = [each for each in self.told if each.termination is not None]
+        ends = [each for each in self.observations if each.termination is not None]
         assert len(ends) == self.tracker.ended <= 1
-        assert ends == self.told[len(self.told) - len(ends) :]
+        assert ends == self.observations[len(self.observations) - len(ends) :]
 
     def cause(self) -> str | None:
-        """What the server makes of the end; None while there is none."""
+        """Return the server's cause of the end; None while there is none."""
         self.check()
-        return cause_of(self.told[-1]) if self.tracker.ended else None
+        return cause_of(self.observations[-1]) if self.tracker.ended else None
 
     def expected_when_gone(self) -> str:
         """By the table of causes, of a pod that is no more."""
@@ -107,9 +107,9 @@ class Replay:
 
 def cause_of(end: Observation) -> str:
     """Over the wire, as JSON."""
-    said = report(KEY, end.status, 1.0, node=end.node, message=end.message,
+    sent = report(KEY, end.status, 1.0, node=end.node, message=end.message,
                   termination=end.termination)  # fmt: skip
-    read = Report.model_validate(json.loads(json.dumps({**said, "seq": 1})))
+    read = Report.model_validate(json.loads(json.dumps({**sent, "seq": 1})))
     if read.status == "TERMINATED":
         assert Termination.from_json(read.termination).status == "terminated"
         return SUCCESS
@@ -123,7 +123,7 @@ def log(name: str) -> list[Any]:
 
 
 def last(events: list[Any]) -> list[Any]:
-    """What a list shows after these events."""
+    """Return the pods that a list shows after these events."""
     return [] if events[-1]["type"] == "DELETED" else [events[-1]["object"]]
 
 
@@ -151,16 +151,16 @@ def test_a_whole_log_ends_as_the_table_says(name: str) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_gaps_are_closed_by_a_list_of_what_is_left(name: str) -> None:
     events = log(name)
-    for told in gaps(name):
-        replay = Replay(name).events(told).relist(*last(events))
+    for seen in gaps(name):
+        replay = Replay(name).events(seen).relist(*last(events))
         assert replay.cause() == replay.expected_when_gone()
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_with_the_finalizer_no_gap_loses_the_end(name: str) -> None:
     events = [event for event in log(name) if event["type"] != "DELETED"]
-    for told in gaps(name):
-        kept = [event for event in told if event["type"] != "DELETED"]
+    for seen in gaps(name):
+        kept = [event for event in seen if event["type"] != "DELETED"]
         replay = Replay(name).events(kept).relist(*last(events))
         assert replay.cause() == ENDS[name]
 
@@ -168,9 +168,9 @@ def test_with_the_finalizer_no_gap_loses_the_end(name: str) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_a_watch_that_breaks_off_says_as_much_as_it_has_seen(name: str) -> None:
     for length in range(1, len(log(name)) + 1):
-        told = log(name)[:length]
-        replay = Replay(name).events(told).relist(*last(told))
-        ended = told[-1]["type"] == "DELETED" or told[-1]["object"]["status"]["phase"] in {
+        seen = log(name)[:length]
+        replay = Replay(name).events(seen).relist(*last(seen))
+        ended = seen[-1]["type"] == "DELETED" or seen[-1]["object"]["status"]["phase"] in {
             "Succeeded",
             "Failed",
         }
@@ -180,24 +180,24 @@ def test_a_watch_that_breaks_off_says_as_much_as_it_has_seen(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(NEVER_ENDED - {"invalid-image-name"}))
 def test_a_pod_that_somebody_else_deletes_is_not_at_fault(name: str) -> None:
     replay = Replay(name).events(log(name))
-    said = replay.told[-1].termination
-    assert said is not None
-    assert "deleted_by_us" not in said
+    termination = replay.observations[-1].termination
+    assert termination is not None
+    assert "deleted_by_us" not in termination
     assert replay.cause() == "agent_transient"
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_only_a_lost_node_leaves_its_end_unfenced(name: str) -> None:
-    observations = Replay(name).events(log(name)).told[-1].termination
+    observations = Replay(name).events(log(name)).observations[-1].termination
     assert observations is not None
     assert observations.get("unfenced", False) is (name == "node-lost")
 
 
 def test_a_usual_life_is_told_step_by_step() -> None:
-    observations = Replay("exit-3").events(log("exit-3")).told
+    observations = Replay("exit-3").events(log("exit-3")).observations
     assert [each.status for each in observations] == ["PREPARING", "PULLING", "RUNNING", "ERROR"]
     assert [each.node for each in observations] == ["", *["lab-node"] * 3]
-    observations = Replay("deleted-graceful").events(log("deleted-graceful")).told
+    observations = Replay("deleted-graceful").events(log("deleted-graceful")).observations
     steps = ["PREPARING", "PULLING", "RUNNING", "TERMINATING", "ERROR"]
     assert [each.status for each in observations] == steps
 
@@ -213,7 +213,7 @@ def test_a_usual_life_is_told_step_by_step() -> None:
     ],
 )
 def test_the_message_says_what_it_waits_for_or_ended_of(name: str, message: str) -> None:
-    observations = Replay(name).events(log(name)).told
+    observations = Replay(name).events(log(name)).observations
     assert observations[-1].message.startswith(message)
 
 
@@ -227,7 +227,7 @@ def test_in_any_order_and_however_often_the_end_is_one_and_right(data: st.DataOb
         relisted = data.draw(st.booleans())
         if relisted:
             replay.shown.append(event["object"])
-            replay.told += replay.tracker.relist([event["object"]])
+            replay.observations += replay.tracker.relist([event["object"]])
         else:
             replay.event(event)
         replay.check()
@@ -244,7 +244,8 @@ def test_no_answer_of_a_cluster_is_too_odd(pods: list[Any], data: st.DataObject)
     replay = Replay(data.draw(st.sampled_from(NAMES)))
     for pod in pods:
         deleted = data.draw(st.booleans())
-        replay.told += replay.tracker.see_deleted(pod) if deleted else replay.tracker.see(pod)
+        see = replay.tracker.see_deleted if deleted else replay.tracker.see
+        replay.observations += see(pod)
         replay.check()
     replay.relist()
     assert replay.cause() is not None
@@ -252,7 +253,7 @@ def test_no_answer_of_a_cluster_is_too_odd(pods: list[Any], data: st.DataObject)
 
 @pytest.mark.parametrize("ours", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_kept_of_a_pod_says_the_same(name: str, ours: bool) -> None:
+def test_kept_fields_of_a_pod_give_the_same_result(name: str, ours: bool) -> None:
     whole = recorded(name)
     kept = trimmed(whole)
     assert len(json.dumps(kept)) < len(json.dumps(whole))
@@ -263,6 +264,6 @@ def test_what_is_kept_of_a_pod_says_the_same(name: str, ours: bool) -> None:
 
 
 @given(damaged_pods())
-def test_what_is_kept_of_a_damaged_pod_is_judged_alike(pod: Any) -> None:
+def test_kept_fields_of_a_damaged_pod_give_the_same_result(pod: Any) -> None:
     kept = termination_from_pod(trimmed(pod))
     assert classify(kept) == classify(termination_from_pod(pod))

@@ -1,4 +1,4 @@
-"""Whether a pod has started: row by row, and for all that a cluster has said."""
+"""Tests of whether a pod has started: row by row, and for all that a cluster has said."""
 
 from typing import Any
 
@@ -66,17 +66,17 @@ def test_a_volume_that_cannot_be_mounted_is_no_image_that_is_pulled(rank: str) -
 
 
 @pytest.mark.parametrize(
-    ("reason", "cause", "said"),
+    ("reason", "cause", "words"),
     [
         ("SignatureValidationFailed", "image_pull_failure", "the signature of its image busybox:1"),
         ("RROUnsupported", "start_failure", "its node cannot make its mounts read-only"),
         ("PostStartHookError", "start_failure", "it could not be started"),
     ],
 )
-def test_what_never_passes_fails_at_once(reason: str, cause: str, said: str) -> None:
+def test_permanent_reasons_fail_at_once(reason: str, cause: str, words: str) -> None:
     state = assess(waiting(reason))
     assert brief(state) == (Progress.FAILED, RetryCause(cause))
-    assert said in state.message
+    assert words in state.message
     assert classify(evidence(waiting(reason), RetryCause(cause))) == cause
 
 
@@ -104,7 +104,7 @@ def test_recorded_pods(name: str) -> None:
         ("ContainerCannotRun", RetryCause.START_FAILURE, "ask the cluster's administrator"),
     ],
 )
-def test_what_fails_at_once(reason: str, cause: RetryCause, advice: str, init: bool) -> None:
+def test_some_reasons_fail_at_once(reason: str, cause: RetryCause, advice: str, init: bool) -> None:
     state = assess(waiting(reason, init=init))
     assert brief(state) == (Progress.FAILED, cause)
     assert state.message.startswith("container second: ")
@@ -115,7 +115,7 @@ def test_what_fails_at_once(reason: str, cause: RetryCause, advice: str, init: b
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "RegistryUnavailable", "ImageInspectError"])
-def test_what_may_pass(reason: str) -> None:
+def test_some_reasons_may_pass(reason: str) -> None:
     state = assess(waiting(reason))
     assert brief(state) == (Progress.SUSPECT, RetryCause.IMAGE_PULL_FAILURE)
     assert "its image busybox:1 cannot be pulled" in state.message
@@ -158,7 +158,7 @@ def test_without_a_node_it_waits() -> None:
 
 
 class TestInitializing:
-    """What a pod with a node waits for: an image, or its start."""
+    """Tests of what a pod with a node waits for: an image, or its start."""
 
     def test_an_image(self) -> None:
         made = pod()
@@ -212,10 +212,10 @@ class TestInitializing:
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], "pod", pod("Odd"), {"status": {"phase": 1}}])
-def test_what_is_no_pod_is_unknown_and_never_a_success(nothing: Any) -> None:
+def test_a_malformed_pod_is_unknown_and_never_a_success(nothing: Any) -> None:
     assert brief(assess(nothing)) == (Progress.UNKNOWN, RetryCause.AGENT_TRANSIENT)
-    told = evidence(nothing, RetryCause.AGENT_TRANSIENT)
-    assert classify(told) is RetryCause.AGENT_TRANSIENT
+    facts = evidence(nothing, RetryCause.AGENT_TRANSIENT)
+    assert classify(facts) is RetryCause.AGENT_TRANSIENT
 
 
 def test_a_rank_is_named() -> None:
@@ -240,8 +240,8 @@ def test_a_fact_that_stands_higher_in_the_table_of_causes_wins() -> None:
 def test_our_own_deletion_is_no_fact() -> None:
     made = waiting("ImagePullBackOff")
     made["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
-    told = evidence(made, RetryCause.IMAGE_PULL_FAILURE)
-    assert classify(told) is RetryCause.IMAGE_PULL_FAILURE
+    facts = evidence(made, RetryCause.IMAGE_PULL_FAILURE)
+    assert classify(facts) is RetryCause.IMAGE_PULL_FAILURE
 
 
 @pytest.mark.parametrize("name", NAMES)

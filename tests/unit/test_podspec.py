@@ -1,4 +1,4 @@
-"""What sessions may say of their pods."""
+"""Tests of what sessions may say of their pods."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_each_refused_field_is_named(rule: str, wrapped: bool) -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("rule", [rule for rule in SPECIAL if "[" not in rule])
-def test_what_reprise_says_itself_is_refused(rule: str, wrapped: bool) -> None:
+def test_fields_set_by_reprise_are_refused(rule: str, wrapped: bool) -> None:
     body: Any = {"spec": {}} if wrapped else {}
     assert problem({**body, **_at(rule, "x")}) == f"{rule}: is refused here"
     nothing: tuple[Any, ...] = (None, "", [])
@@ -92,10 +92,10 @@ def test_priorities_of_ones_own_are_allowed(name: str) -> None:
         {"volumes": [{"name": "v", "csi": {"driver": "example.org"}}]},
     ],
 )
-def test_what_reaches_beyond_the_pod_is_refused(spec: Any) -> None:
-    said = problem(spec)
-    assert said is not None
-    assert said.endswith(": is refused here")
+def test_fields_that_reach_beyond_the_pod_are_refused(spec: Any) -> None:
+    message = problem(spec)
+    assert message is not None
+    assert message.endswith(": is refused here")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,7 +107,7 @@ def test_real_pods_are_well_formed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"spec": 3}, "spec: must be an object"),
         ({"spec": {}, "metadata": []}, "metadata: must be an object"),
@@ -124,11 +124,11 @@ def test_real_pods_are_well_formed(name: str) -> None:
         ({"volumes": "x"}, "volumes: must be a list of objects"),
     ],
 )
-def test_what_is_misshapen_is_named(spec: Any, said: str) -> None:
-    assert problem(spec) == said
+def test_malformed_fields_are_named(spec: Any, message: str) -> None:
+    assert problem(spec) == message
 
 
-def test_what_is_empty_or_unknown_is_the_clusters_to_judge() -> None:
+def test_empty_and_unknown_fields_are_left_to_the_cluster() -> None:
     assert problem({}) is None
     assert problem({"spec": None, "containers": None}) is None
     assert problem({"a": {"b": [1]}, "containers": [{"image": 3, "env": None}]}) is None
@@ -145,7 +145,7 @@ def test_a_rule_may_name_any_value(rule: str, value: Any, refused: bool) -> None
 def test_an_operator_allows_and_refuses() -> None:
     paths = refused_paths(["hostNetwork"], ["priorityClassName"])
     assert {*paths} == {*REFUSED} - {"hostNetwork"} | {"priorityClassName"}
-    with pytest.raises(ValueError, match="not refused anyway: hostnetwork"):
+    with pytest.raises(ValueError, match="not refused by default: hostnetwork"):
         refused_paths(["hostnetwork"])
 
 
@@ -173,7 +173,7 @@ def test_mounts(raw: Any, mount: Mount) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (3, "must be an object"),
         ({"path": "/a"}, "must have exactly one of empty_dir, config_map, secret, claim"),
@@ -184,9 +184,9 @@ def test_mounts(raw: Any, mount: Mount) -> None:
         ({"path": "/" + "a" * 4096, "secret": "s"}, "path must be absolute"),
         ({"path": "/a:b", "secret": "s"}, "path must not contain ':'"),
         ({"path": "/a\x00", "secret": "s"}, "path must not contain"),
-        ({"path": "/a", "secret": ""}, "secret must be the name of one"),
-        ({"path": "/a", "claim": {"name": "c"}}, "claim must be the name of one"),
-        ({"path": "/a", "config_map": "c" * 254}, "config_map must be the name of one"),
+        ({"path": "/a", "secret": ""}, "secret must be a name"),
+        ({"path": "/a", "claim": {"name": "c"}}, "claim must be a name"),
+        ({"path": "/a", "config_map": "c" * 254}, "config_map must be a name"),
         ({"path": "/a", "secret": "s", "read_only": "yes"}, "read_only must be true or false"),
         ({"path": "/a", "secret": "s", "sub_path": "/b"}, "sub_path must be relative"),
         ({"path": "/a", "secret": "s", "sub_path": "b/../c"}, "sub_path must be relative"),
@@ -196,6 +196,6 @@ def test_mounts(raw: Any, mount: Mount) -> None:
         ({"path": "/a", "empty_dir": {"size_limit": 1}}, "size_limit and medium"),
     ],
 )
-def test_other_mounts_are_refused(raw: Any, said: str) -> None:
-    with pytest.raises(ValueError, match="^" + said.replace("(", r"\(")):
+def test_other_mounts_are_refused(raw: Any, message: str) -> None:
+    with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):
         read_mount(raw)

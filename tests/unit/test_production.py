@@ -1,4 +1,4 @@
-"""What a start in production is refused for."""
+"""Tests of the settings with which production refuses to start."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def test_a_complete_environment_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("REPRISE_SECRET_KEY", "", "REPRISE_SECRET_KEY is not set"),
         ("REPRISE_SECRET_KEY", "short", "REPRISE_SECRET_KEY is too short"),
@@ -37,8 +37,8 @@ def test_a_complete_environment_is_fine() -> None:
         ("REPRISE_ALLOWED_HOSTS", "a.example.org,*", "REPRISE_ALLOWED_HOSTS must"),
     ],
 )
-def test_each_hole_is_named(name: str, value: str, said: str) -> None:
-    assert [each.startswith(said) for each in problems({**GOOD, name: value})] == [True]
+def test_each_hole_is_named(name: str, value: str, message: str) -> None:
+    assert [each.startswith(message) for each in problems({**GOOD, name: value})] == [True]
 
 
 @pytest.mark.parametrize(

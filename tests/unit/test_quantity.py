@@ -28,14 +28,14 @@ def test_plain_numbers_are_quantities(number: float, value: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*UNREADABLE, *TOO_LONG])
-def test_what_is_no_quantity_is_quoted_in_the_error(text: str) -> None:
+def test_a_malformed_quantity_is_quoted_in_the_error(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity like") as caught:
         parse(text)
     assert repr(text[:40]) in str(caught.value)
 
 
 @pytest.mark.parametrize("text", [*TOO_LARGE, "-8Ei", 2**63, -(2**63), 10**400, 1e300])
-def test_what_kubernetes_cannot_count_with_is_refused(text: str | float) -> None:
+def test_quantities_that_kubernetes_refuses_are_refused(text: str | float) -> None:
     with pytest.raises(ValueError, match=r"less than 2\^63"):
         parse(text)
 
@@ -77,7 +77,7 @@ def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
 
 @given(st.from_regex(SPELLINGS, fullmatch=True))
 def test_a_value_is_the_nearest_that_kubernetes_holds(text: str) -> None:
-    """Nothing is finer than a nano, and what was parsed is parsed to the same once more."""
+    """Nothing is finer than a nano, and a parsed value that is written parses to the same again."""
     quantity = parse(text)
     assert quantity * 10**9 == int(quantity * 10**9)
     assert parse(f"{quantity:f}") == quantity

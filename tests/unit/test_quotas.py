@@ -1,4 +1,4 @@
-"""What is left of quotas, and how amounts are written."""
+"""Tests of what is left of quotas, and how amounts are written."""
 
 from decimal import Decimal
 
@@ -56,7 +56,7 @@ def test_a_quota_that_is_about_to_be_set_counts_and_holds_nothing() -> None:
     assert found.held(1, ONE) is None
 
 
-def test_what_is_taken_is_taken_from_all_projects_of_a_domain() -> None:
+def test_amounts_are_taken_from_all_projects_of_a_domain() -> None:
     shared = [(each, quota(1, SESSIONS, 2, scope="acme")) for each in (1, 2)]
     found = Quotas([*shared, (1, quota(2, SESSIONS, 1))])
     found.take(1, ONE)
@@ -69,7 +69,7 @@ def test_what_is_taken_is_taken_from_all_projects_of_a_domain() -> None:
     assert found.held(2, WAITING) is None
 
 
-def test_what_can_never_have_room_is_told_first() -> None:
+def test_a_permanent_lack_of_room_is_told_first() -> None:
     found = Quotas([(1, quota(1, SESSIONS, 1, 1)), (1, quota(2, MEMORY, 2**30))])
     wanted = running({"memory": "2Gi"}, 1)
     held = found.held(1, wanted)
@@ -90,7 +90,7 @@ def test_a_quota_on_what_nobody_asks_for_holds_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "amount", "said"),
+    ("name", "amount", "text"),
     [
         (PENDING, "1024", "1024"),
         (MEMORY, str(64 * 2**30), "64Gi"),
@@ -102,10 +102,10 @@ def test_a_quota_on_what_nobody_asks_for_holds_nobody() -> None:
         ("resources.cpu", "0.0005", "0.5m"),
     ],
 )
-def test_amounts_are_written_as_people_do(name: str, amount: str, said: str) -> None:
-    assert spelled(name, Decimal(amount)) == said
+def test_amounts_are_written_as_people_do(name: str, amount: str, text: str) -> None:
+    assert spelled(name, Decimal(amount)) == text
 
 
 @given(st.decimals(0, 2**62, places=9), st.sampled_from([MEMORY, "resources.cpu"]))
-def test_what_is_written_is_the_same_amount(amount: Decimal, name: str) -> None:
+def test_written_amounts_are_the_same_amounts(amount: Decimal, name: str) -> None:
     assert parse(spelled(name, amount)) == amount

@@ -7,8 +7,8 @@ from retry.explain.reasons import reason_words
 
 
 def test_the_command_says_what_the_pages_say() -> None:
-    said = {**command.GRANTS, **command.REFUSALS}
-    assert said == {name: reason_words(name) for name in REASONS}
+    clauses = {**command.RETRY_REASONS, **command.REFUSALS}
+    assert clauses == {name: reason_words(name) for name in REASONS}
     assert command.REFUSALS.keys() >= command.SPENT
 
 

@@ -1,4 +1,4 @@
-"""What a session asks for, in both of its forms."""
+"""Tests of what a session asks for, in both of its forms."""
 
 from decimal import Decimal
 from typing import Any
@@ -31,7 +31,7 @@ def test_plain_amounts_are_both() -> None:
 
 
 @pytest.mark.parametrize("resources", [{}, {"cpu": 1}, IN_GROUPS, {"requests": {}}])
-def test_what_a_session_can_ask_for(resources: object) -> None:
+def test_allowed_resources_are_accepted(resources: object) -> None:
     check(resources)
 
 
@@ -48,7 +48,7 @@ def test_what_a_session_can_ask_for(resources: object) -> None:
         ({"limits": {"memory": "lots"}}, "memory: 'lots' is not a quantity"),
     ],
 )
-def test_what_it_cannot(resources: Any, error: str) -> None:
+def test_forbidden_resources_are_refused(resources: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         check(resources)
 

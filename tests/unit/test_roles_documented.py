@@ -11,7 +11,7 @@ OF_THE_PLACE = {Role.MAINTAINER: "of a project", Role.DOMAIN_ADMIN: "of a domain
 
 
 def cell(rule: Rule, role: Role) -> str:
-    """What a role gives of an action."""
+    """Return what a role gives of an action."""
     if rule.scope is Scope.SELF:
         return "x"
     if rule.scope is Scope.ANYWHERE and rule.role is None:
@@ -34,5 +34,5 @@ def table() -> list[str]:
 def test_the_table_of_roles_is_the_one_that_decides() -> None:
     lines = TENANTS.read_text().splitlines()
     start = lines.index(HEAD)
-    told = lines[start : lines.index("", start)]
-    assert told == table(), "the table of docs/tenants.md has to be:\n" + "\n".join(table())
+    documented = lines[start : lines.index("", start)]
+    assert documented == table(), "the table of docs/tenants.md has to be:\n" + "\n".join(table())

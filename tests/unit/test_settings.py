@@ -65,7 +65,7 @@ def test_a_process_with_wrong_values_does_not_start(command: tuple[str, ...]) ->
     )
 
 
-def test_what_production_lacks_is_told_beside_them() -> None:
+def test_gaps_of_production_are_told_beside_them() -> None:
     done = started("manage.py", "check", REPRISE_PRODUCTION="1", REPRISE_GRAPHIQL="nein")
     assert done.returncode == 1
     first, second = done.stderr.splitlines()
@@ -92,12 +92,12 @@ def test_a_misspelt_variable_is_mentioned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
-        ("DATABASE_URL", "", "Reprise works with PostgreSQL"),
-        ("DATABASE_URL", "me:hunter2@host/name", "Reprise works with PostgreSQL"),
-        ("DATABASE_URL", "mysql://me:hunter2@host/name", "Reprise works with PostgreSQL"),
-        ("DATABASE_URL", "postgres://me:hunter2@host:port/x", "Reprise works with PostgreSQL"),
+        ("DATABASE_URL", "", "Reprise needs a PostgreSQL"),
+        ("DATABASE_URL", "me:hunter2@host/name", "Reprise needs a PostgreSQL"),
+        ("DATABASE_URL", "mysql://me:hunter2@host/name", "Reprise needs a PostgreSQL"),
+        ("DATABASE_URL", "postgres://me:hunter2@host:port/x", "Reprise needs a PostgreSQL"),
         ("BROKER_URL", "", "Reprise works with RabbitMQ"),
         ("BROKER_URL", "redis://:hunter2@host", "Reprise works with RabbitMQ"),
         ("REPRISE_ENCRYPTION_KEYS", "hunter2", "each key must have 32 random characters or more"),
@@ -122,9 +122,9 @@ def test_a_misspelt_variable_is_mentioned() -> None:
         ("REPRISE_BODY_BYTES_PER_SECOND", "0", "'0' is not a number of bytes above 0"),
     ],
 )
-def test_what_is_wrong_is_told(name: str, value: str, said: str) -> None:
+def test_errors_are_reported(name: str, value: str, message: str) -> None:
     (line,) = read(Environment, {name: value})[1]
-    assert line.startswith(f"{name}: {said}")
+    assert line.startswith(f"{name}: {message}")
     assert "hunter2" not in line
 
 
@@ -207,7 +207,7 @@ def test_compose_and_its_example_have_the_same_defaults() -> None:
     compose = (ROOT / "docker-compose.yml").read_text()
     used = dict(re.findall(r"\$\{(REPRISE_\w+):-([^}]*)\}", compose))
     example = (ROOT / ".env.example").read_text()
-    told = dict(re.findall(r"^#(REPRISE_\w+)=(.*)$", example, re.MULTILINE))
-    assert told == used
+    examples = dict(re.findall(r"^#(REPRISE_\w+)=(.*)$", example, re.MULTILINE))
+    assert examples == used
     ours = used.keys() & DECLARED.keys()
     assert {name: used[name] for name in ours} == {name: expected[name] for name in ours}

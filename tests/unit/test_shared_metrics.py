@@ -1,5 +1,7 @@
 """Counts of several processes: scrapes that come at the same moment."""
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,28 @@ from reprise.shared_metrics import forget_dead
 SCRAPES = 8
 NOBODY = 2**22 + 1
 """Linux gives no process a number so high."""
+
+FORKED = """
+import os
+from reprise import shared_metrics
+shared_metrics.share()
+from sessions_app import instruments
+instruments.BODIES_ENDED.labels("408").inc()
+if os.fork():
+    raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))
+os.closerange(3, 100)  # as Celery's embedded beat does
+pipes = [os.pipe() for _ in range(20)]
+instruments.BODIES_ENDED.labels("408").inc()
+for reader, writer in pipes:
+    os.write(writer, b"1")
+    assert os.read(reader, 1) == b"1"
+os._exit(0)
+"""
+
+
+def test_who_was_forked_closes_no_descriptors_of_others() -> None:
+    environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    subprocess.run([sys.executable, "-c", FORKED], env=environ, check=True, timeout=60)
 
 
 @pytest.mark.parametrize("_again", range(5))

@@ -1,4 +1,4 @@
-"""What simulate takes and refuses, with the path of each fault."""
+"""Tests of what simulate takes and refuses, with the path of each fault."""
 
 import json
 from io import BytesIO
@@ -84,7 +84,7 @@ def test_the_order_of_the_members_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("absent", [{}, {"policies": None, "retry_policy": None, "settings": None}])
-def test_what_is_absent_stays_what_it_is(absent: dict[str, Any]) -> None:
+def test_absent_fields_keep_their_defaults(absent: dict[str, Any]) -> None:
     call = parsed({**absent, "history": {"since": "2030-01-01T00:00:00Z"}})
     assert (call.draft.named, call.draft.policy, call.draft.categories) == (None, None, None)
     assert (call.draft.enabled, call.draft.global_max_retries) == (True, None)
@@ -245,7 +245,7 @@ def test_a_wrong_termination_is_named_by_its_place(termination: Any, place: str)
         (b'{"policies": ' + b"[" * 70 + b"]" * 70 + b', "chains": []}', ["policies"]),
     ],
 )
-def test_what_is_wrong_is_named(body: Any, paths: list[str]) -> None:
+def test_errors_are_named(body: Any, paths: list[str]) -> None:
     assert list(refused(body)) == paths
 
 

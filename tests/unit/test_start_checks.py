@@ -20,6 +20,9 @@ CAUSES = {
 }
 
 
+WAITING = StartState(Progress.WAITING, RetryCause.SCHEDULER_TIMEOUT, "no node")
+
+
 def play(
     *states: Progress, limits: Limits = LIMITS, own: float | None = None
 ) -> tuple[list[float], Verdict | None]:
@@ -44,7 +47,7 @@ def failed(*states: Progress, own: float | None = None) -> tuple[list[float], Re
     return looks, verdict.cause
 
 
-def test_what_waits_is_looked_at_every_30_s_for_180_s() -> None:
+def test_waiting_pods_are_checked_every_30_s_for_180_s() -> None:
     looks, cause = failed(Progress.WAITING)
     assert (looks, cause) == ([30, 60, 90, 120, 150, 180], RetryCause.SCHEDULER_TIMEOUT)
 
@@ -55,7 +58,18 @@ def test_a_session_has_its_own_limit(own: float, last: float) -> None:
     assert (looks[-1], cause) == (last, RetryCause.SCHEDULER_TIMEOUT)
 
 
-def test_what_initializes_is_looked_at_ever_more_rarely_for_half_an_hour() -> None:
+@pytest.mark.parametrize(("seconds", "last"), [(-5, 30), (40, 40), (31.5, 31.5), (400, 180)])
+def test_the_end_of_all_waiting_is_a_limit_too(seconds: float, last: float) -> None:
+    watch = Watch(BEGAN, wait_deadline=BEGAN + timedelta(seconds=seconds))
+    found, now = check(WAITING, watch, LIMITS, BEGAN), BEGAN
+    while isinstance(found, Again):
+        now = found.at
+        found = check(WAITING, found.watch, LIMITS, now)
+    assert isinstance(found, Verdict)
+    assert (now - BEGAN).total_seconds() == last
+
+
+def test_initializing_pods_are_checked_ever_more_rarely_for_half_an_hour() -> None:
     looks, cause = failed(Progress.INITIALIZING)
     pauses = [after - before for before, after in pairwise(looks[:8])]
     assert pauses == [30, 40, 50, 60, 70, 80, 80]
@@ -67,13 +81,13 @@ def test_only_waiting_counts_against_the_scheduling_timeout() -> None:
     assert (looks[-1], cause) == (180 + 1800, RetryCause.START_FAILURE)
 
 
-def test_what_may_pass_fails_when_it_is_seen_again() -> None:
+def test_a_passing_reason_fails_when_it_is_seen_again() -> None:
     assert failed(Progress.SUSPECT) == ([30, 60], RetryCause.IMAGE_PULL_FAILURE)
     looks, cause = failed(Progress.SUSPECT, Progress.INITIALIZING, Progress.SUSPECT)
     assert (looks, cause) == ([30, 60, 90], RetryCause.IMAGE_PULL_FAILURE)
 
 
-def test_what_cannot_pass_fails_at_once() -> None:
+def test_a_permanent_reason_fails_at_once() -> None:
     assert failed(Progress.FAILED)[0] == [30]
 
 

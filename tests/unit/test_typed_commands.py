@@ -36,5 +36,5 @@ def test_lines_stay_lines(shown: Shown) -> None:
 
 @SHOWN
 def test_nothing_reaches_a_terminal_or_turns_the_text(shown: Shown) -> None:
-    told = shown(["echo", "\x1b[31mred", "\u202eabc"])
-    assert told == "echo $'\\x1b[31mred' $'\\U0000202eabc'"
+    text = shown(["echo", "\x1b[31mred", "\u202eabc"])
+    assert text == "echo $'\\x1b[31mred' $'\\U0000202eabc'"

@@ -62,12 +62,12 @@ class Example:
         (PATHS, "/a:b", (Path("/a"), Path("b"))),
     ],
 )
-def test_what_is_allowed(kind: Kind[object], text: str, value: object) -> None:
+def test_allowed_values_are_read(kind: Kind[object], text: str, value: object) -> None:
     assert kind.read(text) == value
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("kind", "text", "message"),
     [
         (FLAG, "ja", "'ja' is not one of 1, true, yes, on, 0, false, no, off"),
         (FLAG, " 1", "' 1' is not one of 1, true, yes, on, 0, false, no, off"),
@@ -88,10 +88,10 @@ def test_what_is_allowed(kind: Kind[object], text: str, value: object) -> None:
         (listed(MODE), " ,", "must not be empty: unset the variable instead"),
     ],
 )
-def test_what_is_not(kind: Kind[object], text: str, said: str) -> None:
+def test_wrong_values_are_refused(kind: Kind[object], text: str, message: str) -> None:
     with pytest.raises(WrongValueError) as refusal:
         kind.read(text)
-    assert str(refusal.value).startswith(said)
+    assert str(refusal.value).startswith(message)
 
 
 @pytest.mark.parametrize("kind", [FLAG, whole(), seconds(), SHARE, PORT, MODE, listed(NETWORK)])
@@ -124,7 +124,7 @@ def test_an_empty_value_is_none() -> None:
     assert read(Example, {"DATABASE_URL": ""})[0].database == ""
 
 
-def test_what_is_nearly_a_setting_is_mentioned() -> None:
+def test_names_close_to_a_setting_are_mentioned() -> None:
     environ = dict.fromkeys(
         ("REPRISE_HTPS", "REPRISE_LEASE_TLL", "REPRISE_HTTPS", "REPRISE_RANK", "HTPS"), "1"
     )

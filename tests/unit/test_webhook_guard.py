@@ -1,4 +1,4 @@
-"""Which URLs a webhook may have, and which addresses it may reach."""
+"""Tests of which URLs a webhook may have, and which addresses it may reach."""
 
 from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""What an answer means, and when a webhook is tried again."""
+"""Tests of what an answer means, and when a webhook is tried again."""
 
 from datetime import UTC, datetime
 

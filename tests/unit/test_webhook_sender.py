@@ -90,7 +90,7 @@ def test_a_byte_at_a_time_does_not_prolong_it(
     assert (answer.code, answer.error) == (None, "no answer within 1 s")
 
 
-def test_what_hangs_can_be_cut_off(raw: Any) -> None:
+def test_a_hanging_delivery_can_be_cut_off(raw: Any) -> None:
     """As a handshake of TLS that never comes to an end."""
     connected = threading.Event()
 
@@ -112,22 +112,22 @@ def test_what_hangs_can_be_cut_off(raw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw_answer",
     [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200\r\n" + b"a: b\r\n" * 100_000],
     # A test's name is in the environment of what is started meanwhile.
     ids=["nothing", "nonsense", "endless-headers"],
 )
-def test_what_is_no_answer_is_an_error_and_no_exception(raw: Any, said: bytes) -> None:
+def test_a_malformed_answer_is_an_error_and_no_exception(raw: Any, raw_answer: bytes) -> None:
     def talk(peer: socket.socket) -> None:
         peer.recv(65536)
-        peer.sendall(said)
+        peer.sendall(raw_answer)
 
     answer = attempt(raw(talk)).run()
     assert answer.code is None
     assert answer.error.startswith("no answer: ")
 
 
-def test_what_cannot_be_signed_is_an_error_and_no_exception(receiver: Receiver) -> None:
+def test_an_unsigned_delivery_is_an_error_and_no_exception(receiver: Receiver) -> None:
     message = Message("evt_1", receiver.url, "{}", ["whsec_a"])
     answer = Attempt(message, Guard.of(["127.0.0.0/8"], [], http=True)).run()
     assert (answer.code, answer.error) == (None, "not sent: Error")
@@ -188,9 +188,9 @@ def _behind_tls(
     """Put a receiver behind a certificate for hooks.example; the names that senders ask for."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    said = ["-subj", "/CN=hooks.example", "-addext", "subjectAltName=DNS:hooks.example"]
+    subject = ["-subj", "/CN=hooks.example", "-addext", "subjectAltName=DNS:hooks.example"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *said, *files], check=True, capture_output=True)
+    subprocess.run([*made, *subject, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     names: list[str | None] = []

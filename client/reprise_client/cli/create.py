@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -11,12 +11,15 @@ from reprise_client.cli.apply import file_option, send_documents
 from reprise_client.cli.completion import complete_policy
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import How
+from reprise_client.cli.kinds.in_project import project_meant
 from reprise_client.cli.kinds.membership import MembershipKind
-from reprise_client.cli.kinds.queue import project_meant
 from reprise_client.cli.output import Format, emit, note, plain
 from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope, home_scope
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
+
+if TYPE_CHECKING:
+    from reprise_client.models import Token
 
 app = typer.Typer(
     help="Create objects from documents (-f FILE), or queues, domains, projects, tokens and more.",
@@ -103,7 +106,7 @@ def queue(
         raise CommandError(f"{name} is not in the project {project}", USAGE)
     given = {"retry_policies": names_of(retry_policy), "priority_factor": priority_factor}
     fields = {field: value for field, value in given.items() if value not in (None, [])}
-    home = project_meant(client, Scope.at(place) if slash else asked)
+    home = project_meant(client, Scope.at(place) if slash else asked, "queue")
     made = client.queue_create(home, short, **fields)
     typer.echo(f"queue/{made.address} created")
 
@@ -174,6 +177,10 @@ def token(
         read_only=read_only,
         expires_at=None if days is None else datetime.now(UTC) + timedelta(days=days),
     )
+    _show_token(made, output)
+
+
+def _show_token(made: "Token", output: TokenForm) -> None:
     for warning in made.warnings:
         note(f"warning: {warning}")
     if output is TokenForm.TOKEN:

@@ -2,18 +2,31 @@
 
 import time
 from contextlib import nullcontext
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from reprise_client.cli import get
 from reprise_client.cli.completion import complete_executor
 from reprise_client.cli.exits import INVALID, TIMED_OUT, CommandError
-from reprise_client.cli.output import Format, console, emit, note, plain
+from reprise_client.cli.kinds.executor import reservation_cells
+from reprise_client.cli.output import (
+    Format,
+    OutputOption,
+    console,
+    emit,
+    grid,
+    local_now,
+    note,
+    plain,
+)
 from reprise_client.cli.secrets import TokenForm, TokenOutput
+from reprise_client.cli.spec import pairs
 from reprise_client.cli.state import client_of
-from reprise_client.cli.words import counted
+from reprise_client.cli.words import counted, when
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
@@ -32,6 +45,44 @@ ExecutorArgument = Annotated[
 POLL_SECONDS = 1.0
 
 
+class Placement(StrEnum):
+    """The side that chooses the nodes of pods."""
+
+    NODE = "node"
+    CLUSTER = "cluster"
+
+
+class Avoids(StrEnum):
+    """The attempts that avoid suspect nodes."""
+
+    OFF = "off"
+    RETRIES = "retries"
+    ALL = "all"
+
+
+AvoidsOption = Annotated[
+    Avoids, typer.Option(help="Who avoids nodes that fail too often; off: none is suspected.")
+]
+QuarantineOption = Annotated[
+    bool, typer.Option("--auto-quarantine", help="Give suspect nodes no sessions at all.")
+]
+LabelOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A label that rules choose executors by; repeatable.", metavar="KEY=VALUE"),
+]
+UnconfirmedOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Seconds after which a lost run counts as ended without confirmation; 0: never.",
+    ),
+]
+PlacementOption = Annotated[
+    Placement,
+    typer.Option(help="Who chooses the nodes of pods: the server's plan, or the cluster alone."),
+]
+
+
 @app.command()
 def create(
     ctx: typer.Context,
@@ -47,13 +98,11 @@ def create(
             help="Project to serve; repeatable (default: all projects).",
         ),
     ] = None,
-    unconfirmed_after: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Seconds after which a lost run counts as ended without confirmation; 0: never.",
-        ),
-    ] = None,
+    unconfirmed_after: UnconfirmedOption = None,
+    placement: PlacementOption = Placement.NODE,
+    avoid_suspects: AvoidsOption = Avoids.OFF,
+    auto_quarantine: QuarantineOption = False,
+    label: LabelOption = None,
     output: TokenOutput = TokenForm.TOKEN,
 ) -> None:
     """Create an executor and print its token. It is shown only once.
@@ -63,7 +112,13 @@ def create(
     client = client_of(ctx)
     try:
         made = client.executor_create(
-            name, projects=project or (), unconfirmed_after=unconfirmed_after
+            name,
+            projects=project or (),
+            unconfirmed_after=unconfirmed_after,
+            placement=placement,
+            avoid_suspects=avoid_suspects,
+            auto_quarantine=auto_quarantine,
+            labels=pairs("--label", label),
         )
     except ApiError as error:
         if error.status != 409:
@@ -159,6 +214,74 @@ def _await_empty(client: "Client", name: str, timeout: float | None) -> None:
                 raise CommandError(f"executor {name} still has {counted(left, 'lease')}", TIMED_OUT)
             last_shown = left
             time.sleep(POLL_SECONDS)
+
+
+@app.command()
+def reservations(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", autocompletion=complete_executor, help="Only its own."),
+    ] = None,
+    *,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List the nodes that are kept free for sessions that waited for too long."""
+    found = list(client_of(ctx).reservations(executor=name))
+
+    def table() -> RenderableType:
+        now = local_now()
+        rows = ([each.executor, *reservation_cells(each, now)] for each in found)
+        return grid(["EXECUTOR", "SESSION", "PROJECT", "NODES", "SINCE"], rows)
+
+    emit(
+        output,
+        [plain(each) for each in found],
+        table=table,
+        names=[str(each.session_id) for each in found],
+    )
+
+
+@app.command()
+def preemptions(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", autocompletion=complete_executor, help="Only its own."),
+    ] = None,
+    *,
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only those with this session on either side.")
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List the sessions that made room for others, newest first."""
+    found = list(client_of(ctx).preemptions(executor=name, session=session))
+
+    def table() -> RenderableType:
+        now = local_now()
+        rows = (
+            [
+                each.executor,
+                _side(each.victim, each.victim_class),
+                _side(each.taker, each.taker_class),
+                each.rule.replace("_", " ") + (" (dry run)" if each.dry_run else ""),
+                when(each.planned_at, now),
+            ]
+            for each in found
+        )
+        return grid(["EXECUTOR", "MADE ROOM", "FOR", "BY", "WHEN"], rows)
+
+    emit(
+        output,
+        [plain(each) for each in found],
+        table=table,
+        names=[str(each.victim) for each in found if each.victim],
+    )
+
+
+def _side(session: object, priority_class: str | None) -> str:
+    return str(session) if session else f"class {priority_class or '(deleted)'}"
 
 
 @app.command()

@@ -24,6 +24,7 @@ class Filters:
     status: Annotated[str | None, typer.Option(help="Status, such as RUNNING or ERROR.")] = None
     cause: Annotated[str | None, typer.Option(help="Cause of the failure.")] = None
     category: Annotated[str | None, typer.Option(help="Failure category.")] = None
+    signature: Annotated[str | None, typer.Option(help="Signature of the failure.")] = None
     retry_state: Annotated[str | None, typer.Option(help="Retry state, such as scheduled.")] = None
     exit_code: Annotated[int | None, typer.Option()] = None
     owner: Annotated[str | None, typer.Option()] = None
@@ -50,6 +51,7 @@ class Filters:
             "status": self.status,
             "retry_cause": self.cause,
             "failure_category": self.category,
+            "signature": self.signature,
             "retry_state": self.retry_state,
             "exit_code": self.exit_code,
             "owner": self.owner,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -17,8 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from reprise_client.cli.exits import report
+from reprise_client.cli.log_lines import WithoutProgress
 from reprise_client.cli.output import console, local_now, note
-from reprise_client.cli.words import attempt_of, outcome, span, standing, what_next
+from reprise_client.cli.words import attempt_of, attempt_summary, outcome, span, what_next
 from reprise_client.errors import ApiError, RepriseError
 
 if TYPE_CHECKING:
@@ -133,26 +134,42 @@ def switch_of(client: Client, session: Session) -> str | None:
         raise
 
 
-def follow_chain(client: Client, session_id: str) -> Session:
-    """Print the logs on standard output and notes on standard error. Return the last attempt."""
+def follow_chain(client: Client, session_id: str, *, progress: bool = False) -> Session:
+    """Print the logs on standard output and notes on standard error. Return the last attempt.
+
+    With `progress` the logs have the lines that tell the progress, too.
+    """
     session = client.session(session_id)
     while True:
-        follow_attempt(client, session)
+        follow_attempt(client, session, progress=progress)
         after = _next_attempt(client, session.id)
         if after.id == session.id:
             return after
         session = after
 
 
-def follow_attempt(client: Client, session: Session) -> None:
+def follow_attempt(client: Client, session: Session, *, progress: bool = False) -> None:
     """Print a heading, then the log to its end."""
-    note(f"--- {standing(session.retry_state)}, session {session.id}", "bold")
+    note(f"--- {attempt_summary(session.retry_state)}, session {session.id}", "bold")
     _await_start(client, session.id)
-    piece = "\n"
-    for piece in client.follow_logs(session.id):
-        typer.echo(piece, nl=False)
-    if piece and not piece.endswith("\n"):
+    if not show_pieces(client.follow_logs(session.id), progress=progress):
         note("")
+
+
+def show_pieces(pieces: Iterable[str], *, progress: bool) -> bool:
+    """Print a log that comes in pieces. Return whether its last line has an end.
+
+    Without `progress` the lines that tell the progress are left out.
+    """
+    last, filtered = "\n", WithoutProgress()
+    for piece in pieces:
+        if shown := piece if progress else filtered.feed(piece):
+            last = shown
+            typer.echo(shown, nl=False)
+    if rest := filtered.end():
+        last = rest
+        typer.echo(rest, nl=False)
+    return last.endswith("\n")
 
 
 def _await_start(client: Client, session_id: str) -> None:

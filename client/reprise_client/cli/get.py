@@ -21,8 +21,8 @@ KindArgument = Annotated[
     str,
     typer.Argument(
         metavar="KIND",
-        help="policies, queues, categories, defaults, executors, webhooks, domains, projects, "
-        "memberships or tokens; or KIND/NAME.",
+        help="policies, queues, categories, defaults, schedules, executors, webhooks, domains, "
+        "projects, memberships or tokens; or KIND/NAME.",
         autocompletion=complete_kind,
     ),
 ]

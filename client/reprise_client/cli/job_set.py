@@ -5,7 +5,15 @@ from typing import Annotated
 import typer
 
 from reprise_client.cli import views
-from reprise_client.cli.output import Format, OutputOption, emit, emit_followed, local_now, plain
+from reprise_client.cli.output import (
+    FollowOption,
+    Format,
+    OutputOption,
+    emit,
+    emit_followed,
+    local_now,
+    plain,
+)
 from reprise_client.cli.scope import ProjectOption
 from reprise_client.cli.state import client_of
 
@@ -35,12 +43,7 @@ def events(
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="Only events after this cursor.")
     ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow", "-f", help="Show new events as they happen; with JSON, one object per line."
-        ),
-    ] = False,
+    follow: FollowOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List the events of the sessions of a job set."""

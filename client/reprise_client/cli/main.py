@@ -10,11 +10,28 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from reprise_client.cli import context, create, executor, job_set, queue, quota, session, webhook
+from reprise_client.cli import (
+    breaker,
+    budget,
+    context,
+    create,
+    executor,
+    job_set,
+    node,
+    queue,
+    quota,
+    schedule,
+    session,
+    webhook,
+)
 from reprise_client.cli.apply import apply, update
 from reprise_client.cli.audit import audit
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
+from reprise_client.cli.failures import failures
 from reprise_client.cli.get import delete, describe, get
+from reprise_client.cli.graph import graph
+from reprise_client.cli.progress import progress
+from reprise_client.cli.report import report as report_command
 from reprise_client.cli.run import run
 from reprise_client.cli.simulate import simulate
 from reprise_client.cli.spec import BehindDashes
@@ -77,12 +94,17 @@ def root(
 
 app.command()(context.login)
 app.add_typer(context.app, name="context")
+session.app.command()(graph)
 app.add_typer(session.app, name="session")
 app.add_typer(job_set.app, name="job-set")
 app.add_typer(queue.app, name="queue")
 app.add_typer(executor.app, name="executor")
+app.add_typer(node.app, name="node")
+app.add_typer(breaker.app, name="breaker")
 app.add_typer(quota.app, name="quota")
+app.add_typer(budget.app, name="budget")
 app.add_typer(create.app, name="create")
+app.add_typer(schedule.app, name="schedule")
 app.add_typer(webhook.app, name="webhook")
 app.command(cls=BehindDashes)(run)
 app.command()(apply)
@@ -92,6 +114,9 @@ app.command()(describe)
 app.command()(delete)
 app.command()(simulate)
 app.command()(top)
+app.command()(failures)
+app.command("report")(report_command)
+app.command()(progress)
 app.command()(audit)
 offer_json(app)
 

@@ -42,6 +42,12 @@ class Format(StrEnum):
 OutputOption = Annotated[
     Format, typer.Option("--output", "-o", help="How to print the answer; name prints ids only.")
 ]
+FollowOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow", "-f", help="Show new events as they happen; with JSON, one object per line."
+    ),
+]
 
 
 def console(*, err: bool = False, wide: bool = False) -> Console:
@@ -65,7 +71,7 @@ def local_now() -> datetime:
 
 def plain(answer: Answer) -> dict[str, Any]:
     """Return exactly the fields that the server sent."""
-    return answer.model_dump(mode="json", exclude_unset=True)
+    return answer.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
 
 def emit(

@@ -3,16 +3,18 @@
 Written by `make schema` after retry/engine/reasons.py.
 """
 
-GRANTS = {
+RETRY_REASONS = {
     "rule_retry": "a rule asks for it",
     "inline_retry": "its own retry policy asks for it",
     "default_retry": "the policy's default asks for it",
+    "gave_way": "it made room for another session",
 }
 REFUSALS = {
     "not_batch": "only batch sessions are retried",
     "never_retried": "failures of this kind are never retried",
     "retries_disabled": "retries are switched off",
     "workload_said_no": "the workload asked for no retry",
+    "repeating_failure": "it fails in the same way again and again",
     "global_limit": "the limit of retries for all chains is reached",
     "rule_fail": "a rule says so",
     "rule_limit": "the rule's retries are used up",
@@ -24,15 +26,18 @@ REFUSALS = {
     "default_limit": "the policy's default retries are used up",
     "no_policy": "nobody asked for retries",
     "chain_deadline": "the next attempt would come after the chain's longest duration",
+    "shared_budget_spent": "the retry budget that it shares with other chains is spent",
 }
 SPENT = frozenset(
     [
+        "repeating_failure",
         "global_limit",
         "rule_limit",
         "preemption_budget",
         "max_retries",
         "default_limit",
         "chain_deadline",
+        "shared_budget_spent",
     ]
 )
 """The refusals that come after retries."""

@@ -8,6 +8,7 @@ from typing import Any
 MATCHERS = (
     "onConditions",
     "onCauses",
+    "onSignatures",
     "onFailureCategory",
     "onExitCodes",
     "onTerminationMessage",
@@ -61,6 +62,7 @@ def _codes(value: _Values) -> str:
 _MATCHER_WORDS: dict[str, Callable[[Any], str]] = {
     "onConditions": lambda value: f"condition {either(value)}",
     "onCauses": lambda value: f"cause {either(value)}",
+    "onSignatures": lambda value: f"signature {either(value)}",
     "onFailureCategory": lambda value: f"category {either(value)}",
     "onExitCodes": _codes,
     "onTerminationMessage": lambda value: f"a termination message with /{value.get('pattern')}/",
@@ -71,7 +73,12 @@ _MATCHER_WORDS: dict[str, Callable[[Any], str]] = {
 def _consequences(rule: _Values, policy: _Values) -> Sequence[str]:
     if rule.get("action") != "Retry":
         return []
-    consequences = [limit_words(_first(rule, policy, "retryLimit"))]
+    window = f" in {rule['retryWindow']}" if rule.get("retryWindow") else ""
+    consequences = [limit_words(_first(rule, policy, "retryLimit")) + window]
+    if rule.get("resetOnProgress"):
+        consequences.append("counting anew after progress")
+    if rule.get("stopAfterSame"):
+        consequences.append(f"not after {rule['stopAfterSame']} equal failures in a row")
     if rule.get("backoff") is not None:
         consequences.append(backoff_words(rule["backoff"]))
     if (_first(rule, policy, "antiAffinity") or {}).get("mode") == "node":
@@ -79,7 +86,20 @@ def _consequences(rule: _Values, policy: _Values) -> Sequence[str]:
     if growth := (rule.get("resources") or {}).get("memory"):
         most = f" up to {growth['max']}" if growth.get("max") else ""
         consequences.append(f"with {growth.get('factor')} times the memory{most}")
+    if place := rule.get("placement"):
+        consequences.append(_place_words(place))
     return consequences
+
+
+def _place_words(place: _Values) -> str:
+    labels = (place.get("executors") or {}).get("labels") or {}
+    wanted = {"nodes": place.get("nodeSelector") or {}, "executors": labels}
+    texts = [
+        f"{what} with {either((f'{k}={v}' for k, v in each.items()), 'and')}"
+        for what, each in wanted.items()
+        if each
+    ]
+    return f"from retry {(place.get('after') or 0) + 1} on at {' and '.join(texts)}"
 
 
 def _first(rule: _Values, policy: _Values, key: str) -> Any:

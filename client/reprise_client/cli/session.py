@@ -14,20 +14,32 @@ from rich.console import RenderableType
 
 from reprise_client.cli import views
 from reprise_client.cli.bulk import AllOption, DryRunOption, YesOption, act_on_all, one_or_all
+from reprise_client.cli.changes import RetryOptions, differences
 from reprise_client.cli.exits import session_code
 from reprise_client.cli.filters import Filters
-from reprise_client.cli.follow import decision_of, follow_chain, progress, switch_of, track
+from reprise_client.cli.follow import (
+    decision_of,
+    follow_chain,
+    progress,
+    show_pieces,
+    switch_of,
+    track,
+)
+from reprise_client.cli.graph import downstream_words
 from reprise_client.cli.live import refresh
+from reprise_client.cli.log_lines import without_progress
 from reprise_client.cli.output import (
+    FollowOption,
     Format,
     OutputOption,
     emit,
     emit_followed,
+    grid,
     local_now,
     note,
     plain,
 )
-from reprise_client.cli.spec import BehindDashes, Spec, document, pairs, with_options, with_spec
+from reprise_client.cli.spec import BehindDashes, Spec, document, with_options, with_spec
 from reprise_client.cli.state import client_of, session_id
 from reprise_client.cli.submit import submit
 from reprise_client.errors import ApiError
@@ -159,6 +171,28 @@ def info(
 
 
 @app.command()
+def diff(
+    ctx: typer.Context,
+    first: IdArgument,
+    second: IdArgument,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Show in what two sessions differ: what they run, where and how they ended."""
+    client = client_of(ctx)
+    pair = [client.session(session_id(client, each)) for each in (first, second)]
+    rows = differences(*(plain(each) for each in pair))
+    ids = [str(each.id) for each in pair]
+    emit(
+        output,
+        [dict(zip(("field", "first", "second"), row, strict=True)) for row in rows],
+        table=lambda: grid(["FIELD", *ids], ([name, str(a), str(b)] for name, a, b in rows)),
+        names=[name for name, _, _ in rows],
+    )
+    if not rows:
+        note("no difference")
+
+
+@app.command()
 def attempts(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
     """List all attempts of a session's chain."""
     client = client_of(ctx)
@@ -177,21 +211,24 @@ def logs(
     all_attempts: Annotated[
         bool, typer.Option("--all-attempts", help="Logs of the whole chain, with headings.")
     ] = False,
+    all_lines: Annotated[
+        bool, typer.Option("--progress", help="Also the lines that tell the progress.")
+    ] = False,
 ) -> None:
-    """Print a session's log."""
+    """Print a session's log, without the lines that tell its progress."""
     client = client_of(ctx)
     found = session_id(client, typed)
+    shown: Callable[[bytes], bytes] = bytes if all_lines else without_progress
     if all_attempts and follow:
-        follow_chain(client, client.attempts(found)[0].id)
+        follow_chain(client, client.attempts(found)[0].id, progress=all_lines)
     elif all_attempts:
         for item in client.attempts(found):
             note(f"--- attempt {item.attempt + 1}, session {item.id}: {item.status}", "bold")
-            typer.echo(client.logs(item.id, tail=tail), nl=False)
+            typer.echo(shown(client.logs(item.id, tail=tail)), nl=False)
     elif follow:
-        for piece in client.follow_logs(found, tail=tail):
-            typer.echo(piece, nl=False)
+        show_pieces(client.follow_logs(found, tail=tail), progress=all_lines)
     else:
-        typer.echo(client.logs(found, tail=tail), nl=False)
+        typer.echo(shown(client.logs(found, tail=tail)), nl=False)
 
 
 @app.command()
@@ -200,12 +237,7 @@ def events(
     typed: IdArgument,
     *,
     after: Annotated[str | None, typer.Option(help="Only events after this id.")] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow", "-f", help="Show new events as they happen; with JSON, one object per line."
-        ),
-    ] = False,
+    follow: FollowOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """List the events of a session."""
@@ -279,23 +311,29 @@ def preempt(
     _emit_session(output, client.preempt(session_id(client, typed), reason=reason))
 
 
+@app.command("give-up")
+def give_up(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
+    """End a parked chain, which then is exhausted."""
+    client = client_of(ctx)
+    _emit_session(output, client.give_up(session_id(client, typed)))
+
+
 @app.command()
+@with_options(RetryOptions)
 @with_options(Filters)
 def retry(
     filters: Filters,
+    changed: RetryOptions,
     ctx: typer.Context,
     typed: MaybeIdArgument = None,
     *,
-    everything: AllOption = False,
-    resources: Annotated[
-        list[str] | None,
+    downstream: Annotated[
+        bool,
         typer.Option(
-            "--resources",
-            "--resource",
-            metavar="NAME=QUANTITY",
-            help="Resource that replaces the attempt's own; repeatable.",
+            "--downstream", help="Also those that ended as dependency_failed because of it."
         ),
-    ] = None,
+    ] = False,
+    everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
@@ -307,12 +345,21 @@ def retry(
     5 if every session was refused.
     """
     client = client_of(ctx)
-    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
-    changes = pairs("--resources", resources)
+    one = one_or_all(
+        typed, everything, only_all=filters.given or yes or (dry_run and not downstream)
+    )
+    asked = changed.asked()
     if one is not None:
-        _emit_session(output, client.retry(session_id(client, one), resources=changes))
+        made = client.retry(
+            session_id(client, one), downstream=downstream, dry_run=dry_run, **asked
+        )
+        _emit_session(output, made)
+        if downstream:
+            note(downstream_words(made.downstream, dry=dry_run))
         return
-    call = partial(client.sessions_retry_bulk, filters.of(client.project), resources=changes)
+    if downstream:
+        raise typer.BadParameter("--downstream is for one session, not for --all")
+    call = partial(client.sessions_retry_bulk, filters.of(client.project), **asked)
     act_on_all(call, "Retry", dry_run=dry_run, yes=yes, output=output)
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, heading, link
-from reprise_client.cli.reasons import GRANTS, SPENT
+from reprise_client.cli.reasons import RETRY_REASONS, SPENT
 from reprise_client.cli.simulation_parts import MAX_CHANGED
 from reprise_client.cli.words import counted, reason, span
 
@@ -69,7 +69,7 @@ def _counts(head: str, counts: Mapping[str, int]) -> RenderableType:
 
 def _reasons(counts: Mapping[str, int]) -> RenderableType:
     rows = (
-        [word, f"{count:,}", f"retried: {GRANTS[word]}" if word in GRANTS else reason(word)]
+        [word, f"{count:,}", f"{'retried: ' if word in RETRY_REASONS else ''}{reason(word)}"]
         for word, count in _most(counts)
     )
     return grid(["REASON", "DECISIONS", "BECAUSE"], rows)

@@ -44,6 +44,9 @@ class Spec:
     priority: Annotated[
         int | None, typer.Option(help="Priority in the queue; higher goes first.")
     ] = None
+    priority_class: Annotated[
+        str | None, _option("Priority class; higher classes go first.", "NAME")
+    ] = None
     env: Annotated[list[str] | None, _option("Environment variable; repeatable.", "KEY=VALUE")] = (
         None
     )
@@ -61,6 +64,20 @@ class Spec:
         list[str] | None, _option("Another resource; repeatable.", "NAME=QUANTITY")
     ] = None
     timeout: Annotated[float | None, _option("Maximum run time of one attempt.", "SECONDS")] = None
+    queue_timeout: Annotated[
+        float | None, _option("Maximum time that each attempt waits.", "SECONDS")
+    ] = None
+    depends_on: Annotated[
+        list[str] | None,
+        _option(
+            "Session that has to end first, by its id or creation_id; WHEN is succeeded (the "
+            "default), ended or failed; repeatable.",
+            "[WHEN=]ID",
+        ),
+    ] = None
+    on_dependency_failure: Annotated[
+        str | None, _option("If a dependency cannot be met: cancel (default) or run.", "cancel|run")
+    ] = None
     policy: Annotated[
         list[str] | None,
         _option("Named retry policy; repeatable.", "NAME", autocompletion=complete_policy),
@@ -76,8 +93,12 @@ class Spec:
             "queue": self.queue,
             "job_set": self.job_set,
             "priority": self.priority,
+            "priority_class": self.priority_class,
             "batch_timeout": self.timeout,
+            "queue_timeout": self.queue_timeout,
             "retry_policies": self.policy,
+            "depends_on": dependencies(self.depends_on),
+            "on_dependency_failure": self.on_dependency_failure,
         }
         nested = {
             "environ": pairs("--env", self.env),
@@ -93,6 +114,21 @@ class Spec:
             key: {**_mapping(key, base.get(key)), **value} for key, value in nested.items() if value
         }
         return {**base, **_given_only(flat), **merged}
+
+
+_WHEN = ("succeeded", "ended", "failed")
+
+
+def dependencies(texts: list[str] | None) -> list[dict[str, str]]:
+    """Return the dependencies of `[WHEN=]ID` texts."""
+    found = []
+    for text in texts or []:
+        when, equals, name = text.partition("=")
+        known = bool(equals) and when in _WHEN
+        found.append(
+            {"session": name, "when": when} if known else {"session": text, "when": "succeeded"}
+        )
+    return found
 
 
 class BehindDashes(TyperCommand):

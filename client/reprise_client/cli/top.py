@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -12,15 +13,17 @@ from reprise_client.cli.live import whole_screen
 from reprise_client.cli.output import Format, OutputOption, console, emit, plain
 from reprise_client.cli.state import client_of
 from reprise_client.cli.top_view import top_line, top_view
-from reprise_client.errors import RepriseError
+from reprise_client.errors import ApiError, RepriseError
 from reprise_client.outage import OutageTolerance
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.models import Overview
+    from reprise_client.models import OperatorProblem, Overview
 
 LINES_EVERY = 5.0
 SCREEN_EVERY = 2.0
+PROBLEMS_EVERY = 5.0
+"""Seconds between two looks at the problems, which change less often than the rest."""
 
 
 def top(
@@ -43,20 +46,15 @@ def top(
 ) -> None:
     """Watch queues, executors, retries and causes of failures.
 
-    Without a terminal it prints a line every few seconds; with -o json an object per line.
+    Operators are also told what is wrong, the worst first. Without a terminal it prints a line
+    every few seconds; with -o json an object per line.
     """
     if not once and output not in {Format.TABLE, Format.JSON}:
         raise typer.BadParameter(f"-o {output.value} goes with --once")
     client = client_of(ctx)
     where = f"{client.url}   {project or 'all that you may see'}"
     if once:
-        seen = client.overview(project=project)
-        emit(
-            output,
-            plain(seen),
-            table=lambda: top_view(seen, where, width=console().width),
-            names=(queue.address for queue in seen.queues),
-        )
+        _print_once(look := Look(client, project), look.at_once(), where, output)
         return
     look = Look(client, project)
     shown = console()
@@ -67,9 +65,10 @@ def top(
 
 
 class Look:
-    """Fetches the overview repeatedly.
+    """Fetches the overview repeatedly, and for operators the problems of the whole deployment.
 
-    It tolerates outages; meanwhile `trouble` says what is wrong.
+    It tolerates outages; meanwhile `trouble` says what is wrong. `problems` is None for those who
+    are told none.
     """
 
     def __init__(self, client: Client, project: str | None):
@@ -77,12 +76,33 @@ class Look:
         self._project = project
         self._outage = OutageTolerance()
         self._last: Overview | None = None
+        self._looked = float("-inf")
         self.trouble = ""
+        self.problems: list[OperatorProblem] | None = None
+
+    def at_once(self) -> Overview:
+        """Return the present overview, and read the problems if it is time."""
+        seen = self._client.overview(project=self._project)
+        # Only operators are shown executors, and the problems are those of all projects.
+        if seen.executors is None or self._project is not None:
+            self.problems = None
+        elif time.monotonic() >= self._looked + PROBLEMS_EVERY:
+            self.problems = self._asked()
+            self._looked = time.monotonic()
+        return seen
+
+    def _asked(self) -> list[OperatorProblem] | None:
+        try:
+            return self._client.operations().problems
+        except ApiError as error:
+            if error.status == 404:  # a server from before there was this call
+                return None
+            raise
 
     def again(self) -> Overview:
         """Return the present overview, or during an outage the last one."""
         try:
-            self._last = self._client.overview(project=self._project)
+            self._last = self.at_once()
         except RepriseError as error:
             self._outage.endure(error)
             self.trouble = str(error)
@@ -93,10 +113,31 @@ class Look:
         return self._last
 
 
+def _print_once(look: Look, seen: Overview, where: str, output: Format) -> None:
+    emit(
+        output,
+        _plain(seen, look.problems),
+        table=lambda: top_view(seen, where, width=console().width, problems=look.problems),
+        names=(queue.address for queue in seen.queues),
+    )
+
+
 def _screen(look: Look, where: str) -> RenderableType:
     seen = look.again()
     size = console().size
-    return top_view(seen, where, width=size.width, height=size.height, trouble=look.trouble)
+    return top_view(
+        seen,
+        where,
+        width=size.width,
+        height=size.height,
+        trouble=look.trouble,
+        problems=look.problems,
+    )
+
+
+def _plain(seen: Overview, problems: list[OperatorProblem] | None) -> dict[str, Any]:
+    told = {} if problems is None else {"problems": [plain(each) for each in problems]}
+    return plain(seen) | told
 
 
 def _lines(look: Look, output: Format, every: float) -> None:
@@ -106,9 +147,9 @@ def _lines(look: Look, output: Format, every: float) -> None:
             if look.trouble:
                 typer.echo(look.trouble, err=True)
             elif output is Format.JSON:
-                typer.echo(seen.model_dump_json(exclude_unset=True))
+                typer.echo(json.dumps(_plain(seen, look.problems), ensure_ascii=False))
             else:
-                typer.echo(top_line(seen))
+                typer.echo(top_line(seen, look.problems))
             time.sleep(every)
     except KeyboardInterrupt:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -13,44 +13,65 @@ from rich.text import Text
 from reprise_client.cli.words import counted, span
 
 if TYPE_CHECKING:
-    from reprise_client.models import Counted, Executor, Overview, Pace, QueueLook
+    from reprise_client.models import (
+        Counted,
+        Executor,
+        OperatorProblem,
+        Overview,
+        Pace,
+        QueueLook,
+    )
 
 NARROW = 100
 """Width in columns below which bars are half as long."""
 BAR = 8
+SEVERITY_STYLES = {"critical": "bold red", "warning": "yellow"}
 HEALTH_STYLES = {"late": "yellow", "silent": "red", "never_heard": "red"}
+PROBLEMS = 3
+"""Most problems on a small screen."""
 BESIDE = 6
 """Most causes and executors on a small screen; the rest is for the queues."""
 PIPE_HEIGHT = 1_000
 
 
-def top_line(seen: Overview) -> str:
-    """Return the overview in one line, for logs."""
-    pace = seen.pace
+def top_line(seen: Overview, problems: Sequence[OperatorProblem] | None = None) -> str:
+    """Return the overview in one line, for logs; with the worst problem, if there is one."""
+    throughput = seen.pace
     line = (
         f"{seen.at.astimezone():%H:%M:%S}  waiting {_count(seen.waiting)}  live {seen.live:,}  "
         f"retries {_count(seen.retries.scheduled)}{_held(seen)}  "
-        f"settled {_rate(pace, pace.settled)}  retried {_rate(pace, pace.retried)}"
+        f"settled {_rate(throughput, throughput.settled)}  "
+        f"retried {_rate(throughput, throughput.retried)}"
     )
-    causes = ", ".join(f"{cause} {count:,}" for cause, count in pace.causes.items())
-    return f"{line}  failed in {span(pace.cause_window)}: {causes}" if causes else line
+    causes = ", ".join(f"{cause} {count:,}" for cause, count in throughput.causes.items())
+    if causes:
+        line = f"{line}  failed in {span(throughput.cause_window)}: {causes}"
+    return f"{line}  {_sentence(problems[0])}" if problems else line
 
 
 def top_view(
-    seen: Overview, where: str, *, width: int, height: int = PIPE_HEIGHT, trouble: str = ""
+    seen: Overview,
+    where: str,
+    *,
+    width: int,
+    height: int = PIPE_HEIGHT,
+    trouble: str = "",
+    problems: Sequence[OperatorProblem] | None = None,
 ) -> RenderableType:
     """Return the overview for a screen of this width and height.
 
-    `trouble` says why the overview is outdated.
+    `trouble` says why the overview is outdated. `problems` are shown the worst first.
     """
+    wrong = list(_problems(seen, problems or (), max(PROBLEMS, height // 8)))
     most = max(BESIDE, height // 5)
     bar = BAR if width >= NARROW else BAR // 2
-    used = 7 + min(most, max(len(seen.pace.causes), len(seen.executors or ()), 1))
+    used = 7 + len(wrong) + min(most, max(len(seen.pace.causes), len(seen.executors or ()), 1))
     return Group(
         _line(("reprise top", "bold"), f"   {where}   {seen.at.astimezone():%H:%M:%S}"),
-        _figures(seen),
+        _counts(seen),
         _rates(seen.pace),
         _line((trouble, "red")),
+        *wrong,
         _beside(seen, most, bar),
         Text(""),
         *_queues(seen, max(height - used, 3), bar=2 * bar),
@@ -61,7 +82,7 @@ def _line(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
-def _figures(seen: Overview) -> Text:
+def _counts(seen: Overview) -> Text:
     waiting, scheduled = _count(seen.waiting), _count(seen.retries.scheduled)
     return _line(
         ("Waiting ", "dim"),
@@ -73,18 +94,38 @@ def _figures(seen: Overview) -> Text:
     )
 
 
-def _rates(pace: Pace) -> Text:
+def _problems(
+    seen: Overview, problems: Sequence[OperatorProblem], most: int
+) -> Iterator[RenderableType]:
+    """Yield a line for each of the worst problems, and an empty one after them."""
+    shown = problems if len(problems) <= most else problems[: most - 1]
+    for each in shown:
+        since = f"  {span((seen.at - each.since).total_seconds())}" if each.since else ""
+        yield _line((_sentence(each), SEVERITY_STYLES.get(each.severity, "dim")), since)
+    if left := len(problems) - len(shown):
+        yield _line((f"and {counted(left, 'more problem')}", "dim"))
+    if problems:
+        yield Text("")
+
+
+def _sentence(problem: OperatorProblem) -> str:
+    affected = problem.affected
+    holds = f" [{_count(affected)} {problem.unit}]" if affected and affected.value else ""
+    return f"{problem.severity.upper()}: {problem.sentence}{holds}"
+
+
+def _rates(throughput: Pace) -> Text:
     return _line(
         ("Settled ", "dim"),
-        (_rate(pace, pace.settled), "bold"),
+        (_rate(throughput, throughput.settled), "bold"),
         ("   succeeded ", "dim"),
-        (_rate(pace, pace.succeeded), "green"),
+        (_rate(throughput, throughput.succeeded), "green"),
         ("   failed ", "dim"),
-        (_rate(pace, pace.failed), "red"),
+        (_rate(throughput, throughput.failed), "red"),
         ("   retried ", "dim"),
-        (_rate(pace, pace.retried), "magenta"),
+        (_rate(throughput, throughput.retried), "magenta"),
         ("   submitted ", "dim"),
-        _rate(pace, pace.submitted),
+        _rate(throughput, throughput.submitted),
     )
 
 
@@ -99,13 +140,13 @@ def _beside(seen: Overview, most: int, bar: int) -> Table:
     return made
 
 
-def _causes(pace: Pace, most: int, bar: int) -> Table:
-    made = _table(f"FAILED IN {span(pace.cause_window)}".upper(), "", "")
+def _causes(throughput: Pace, most: int, bar: int) -> Table:
+    made = _table(f"FAILED IN {span(throughput.cause_window)}".upper(), "", "")
     made.columns[2].justify = "right"
-    highest = max(pace.causes.values(), default=1)
-    for cause, count in list(pace.causes.items())[:most]:
+    highest = max(throughput.causes.values(), default=1)
+    for cause, count in list(throughput.causes.items())[:most]:
         made.add_row(cause, _bar(count, highest, bar, "red"), f"{count:,}")
-    if not pace.causes:
+    if not throughput.causes:
         made.add_row(Text("nothing", "dim"), "", "")
     return made
 
@@ -182,8 +223,8 @@ def _bar(value: float, highest: float, width: int, style: str) -> ProgressBar:
     )
 
 
-def _rate(pace: Pace, count: int) -> str:
-    rate = pace.rate(count)
+def _rate(throughput: Pace, count: int) -> str:
+    rate = throughput.rate(count)
     return f"{rate:,.0f}/s" if rate >= 10 or not rate else f"{rate:.1f}/s"
 
 

@@ -10,8 +10,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, link, status_text
+from reprise_client.cli.progress_words import number, progress_words
 from reprise_client.cli.typed import typed
 from reprise_client.cli.words import (
+    attempt_summary,
     avoided,
     clock,
     granted,
@@ -21,7 +23,6 @@ from reprise_client.cli.words import (
     reason,
     resource_words,
     span,
-    standing,
     what_next,
     when,
 )
@@ -74,7 +75,8 @@ def session_facts(
             ("Status", status),
             ("Why", session.status_message or ""),
             ("Waits", session.pending_reason or ""),
-            ("Attempt", standing(session.retry_state)),
+            ("Attempt", attempt_summary(session.retry_state)),
+            *_progress_facts(session),
             ("Next", what_next(session, decision, now, switch)),
             ("By rule", session.retry_state.rule or ""),
             ("Will get", granted(decision, session.resources)),
@@ -86,6 +88,20 @@ def session_facts(
             *_run_facts(session, now),
         ]
     )
+
+
+def _progress_facts(session: Session) -> list[tuple[str, str | Text]]:
+    """Return how far the session is, and where its work was saved."""
+    progress = session.progress
+    if progress is None:
+        return []
+    saved = progress.checkpoint or ""
+    if saved and progress.checkpoint_step is not None:
+        saved += f" (step {number(progress.checkpoint_step)})"
+    return [
+        ("Progress", progress_words(progress, live=session.finished_at is None)),
+        ("Checkpoint", saved),
+    ]
 
 
 def _run_facts(session: Session, now: datetime) -> list[tuple[str, str | Text]]:
@@ -127,8 +143,12 @@ def _listed(values: dict[str, Any]) -> str:
 
 
 def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
+    chain = list(attempts)
+    # Most programs tell nothing, and the table is wide enough.
+    told = any(item.progress for item in chain)
+    more = ["PROGRESS"] if told else []
     return grid(
-        ["ATTEMPT", "ID", "STATUS", "CAUSE", "EXIT", "NODE", "RAN", "FINISHED", "DECISION"],
+        ["ATTEMPT", "ID", "STATUS", "CAUSE", "EXIT", "NODE", "RAN", *more, "FINISHED", "DECISION"],
         (
             [
                 str(item.attempt + 1),
@@ -138,12 +158,20 @@ def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
                 "" if item.exit_code is None else str(item.exit_code),
                 item.node or "",
                 _ran(item, now),
+                *([_done(item)] if told else []),
                 when(item.finished_at, now),
                 item.decision or "",
             ]
-            for item in attempts
+            for item in chain
         ),
     )
+
+
+def _done(attempt: Attempt) -> str:
+    progress = attempt.progress
+    if progress is None:
+        return ""
+    return number(progress.step) + (f" of {number(progress.of)}" if progress.of else "")
 
 
 def success_words(session: Session) -> str:
@@ -223,7 +251,7 @@ def explanation(decision: Decision, now: datetime) -> RenderableType:
                 ("Paid by", payment(decision) if decision.paid_by else ""),
                 ("Delay", "" if decision.delay is None else span(decision.delay)),
                 ("Due", when(decision.due_at, now)),
-                ("Storm limit", "postponed it to a slot of its own" if decision.paced else ""),
+                ("Storm limit", "postponed it to a later slot" if decision.paced else ""),
                 ("State", decision.state or ""),
                 ("Next", decision.next_session_id or ""),
                 ("Gets", granted(decision)),

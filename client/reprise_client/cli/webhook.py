@@ -58,7 +58,7 @@ def create(
             help="Only these events, such as session.error or 'session.retry_*'; repeatable.",
         ),
     ] = None,
-    description: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
+    description: Annotated[str, typer.Option(help="Purpose of the webhook.")] = "",
     project: ProjectOption = None,
 ) -> None:
     """Create a webhook and print its secret. It is shown only once."""

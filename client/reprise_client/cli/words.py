@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import reprise_client
-from reprise_client.cli.reasons import GRANTS, REFUSALS
+from reprise_client.cli.reasons import REFUSALS, RETRY_REASONS
 
 if TYPE_CHECKING:
     from reprise_client.models import Attempt, Decision, RetryState, Session
@@ -54,7 +54,7 @@ def attempt_of(state: RetryState, *, ahead: int = 0) -> str:
     return f"attempt {state.attempt + 1 + ahead}"
 
 
-def standing(state: RetryState) -> str:
+def attempt_summary(state: RetryState) -> str:
     """Return the server's summary, such as `attempt 3; 2 of 2 retries for failures used`."""
     return state.summary or attempt_of(state)
 
@@ -69,6 +69,8 @@ def outcome(session: Session | Attempt) -> str:
     facts = [cause or "unknown"]
     if session.failure_category:
         facts.append(f"category {session.failure_category}")
+    if isinstance(session, reprise_client.Session) and session.failure_signature:
+        facts.append(f"signature {session.failure_signature}")
     if session.exit_code is not None:
         facts.append(f"exit code {session.exit_code}")
     if session.node:
@@ -78,7 +80,7 @@ def outcome(session: Session | Attempt) -> str:
 
 def reason(word: str | None) -> str:
     """Return a decision's reason as a clause; an unknown word stays as it is."""
-    known = GRANTS | REFUSALS
+    known = RETRY_REASONS | REFUSALS
     return known.get(word or "", word or "no reason is given")
 
 
@@ -95,8 +97,11 @@ def what_next(
         case "scheduled":
             text = f"{following} {_due(state, decision, now)}{_because(session, decision)}"
         case "held":
-            why = SWITCHES.get(switch or "", "retries are paused or switched off")
+            why = _held_while(state, decision, switch)
             text = f"{following} is held while {why}{_because(session, decision)}"
+        case "parked":
+            until = f" until {clock(state.due_at, now)}" if state.due_at else ""
+            text = f"parked{until}, because {reason(state.reason)}: retry it or give it up"
         case "retried":
             text = f"{following} is {state.next_session_id or 'on its way'}"
         case "succeeded":
@@ -109,6 +114,16 @@ def what_next(
         case _:
             text = _if_it_fails(session)
     return text
+
+
+def _held_while(state: RetryState, decision: Decision | None, switch: str | None) -> str:
+    match state.held_for or (decision and decision.held_for):
+        case "breaker":
+            return "the breaker of its failure is open"
+        case "shared_budget":
+            return "the retry budget that it shares is spent"
+        case _:
+            return SWITCHES.get(switch or "", "retries are paused or switched off")
 
 
 def _due(state: RetryState, decision: Decision | None, now: datetime) -> str:

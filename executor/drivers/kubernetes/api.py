@@ -46,7 +46,8 @@ PATCH_KIND = "application/strategic-merge-patch+json"
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach the cluster: by a kubeconfig (None: the usual one) or from inside of it."""
+    """The way to reach the cluster: a kubeconfig (None: the usual one) or the service account of
+    the own pod."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -160,9 +161,15 @@ class Cluster:
     async def create(self, path: str, body: Mapping[str, Any], *, dry: bool = False) -> Object:
         return await self.call("POST", path, {"dryRun": "All"} if dry else {}, body)
 
-    async def delete(self, path: str, uid: str, grace: int | None) -> None:
-        """Delete the object with this uid; with `grace` None it gets its own grace period."""
-        body: Object = {"preconditions": {"uid": uid}}
+    async def delete(
+        self, path: str, uid: str, grace: int | None, *, version: str | None = None
+    ) -> None:
+        """Delete the object with this uid; with `grace` None it gets its own grace period.
+
+        With `version` it is refused if the object has changed since that version.
+        """
+        same = {"uid": uid} if version is None else {"uid": uid, "resourceVersion": version}
+        body: Object = {"preconditions": same}
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         await self.call("DELETE", path, body=body)
@@ -382,7 +389,7 @@ def _object(data: bytes) -> Object:
     """Return the JSON object in these bytes. Raises `ValueError` if there is none."""
     parsed = json.loads(data)
     if not isinstance(parsed, dict):
-        raise ValueError("an answer that is no object")
+        raise ValueError("an answer that is not an object")
     return parsed
 
 

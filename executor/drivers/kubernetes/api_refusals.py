@@ -84,7 +84,7 @@ def _meaning(status: int, answer: Object, making: bool) -> type[ApiRefusal]:
     message = str(answer.get("message") or "")
     if status in _PASSING or status >= 500:
         usual = TooMany if status == 429 else Transient
-        return next((kind for words, kind in _TOLD if words.search(message)), usual)
+        return next((kind for words, kind in _BY_WORDS if words.search(message)), usual)
     if status == 413 or _DENIED.search(message):
         return Invalid
     if answer.get("kind") != "Status" and status != 410:
@@ -104,7 +104,7 @@ _MEANINGS: dict[int, type[ApiRefusal]] = {
     410: Expired,
 }
 _PASSING = frozenset({408, 425, 429})
-_TOLD: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
+_BY_WORDS: tuple[tuple[re.Pattern[str], type[ApiRefusal]], ...] = (
     (re.compile("request is too large|message larger than max"), Invalid),
     # A version from the future means that etcd was restored.
     (re.compile("Too large resource version"), Expired),

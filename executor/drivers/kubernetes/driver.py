@@ -86,7 +86,7 @@ class KubernetesDriver:
             self._emit(Observation(order.key, "ERROR", "", str(error), termination))
             return
         # The record is written before the pods are created, so that no pod lacks one.
-        _write_place(order.files, Place.of_manifests(bodies))
+        _write_place(order.files, Place.of_manifests(bodies, order.nodes))
         self._ask(lambda keeper: keeper.start(order, bodies))
 
     def stop(self, key: LeaseKey, grace: float) -> None:
@@ -144,10 +144,14 @@ class KubernetesDriver:
 
 
 def _write_place(files: RunFiles, place: Place) -> None:
-    files.write_record({"namespace": place.namespace, "pods": list(place.names)})
+    record = {"namespace": place.namespace, "pods": list(place.names)}
+    files.write_record({**record, "nodes": list(place.nodes)})
 
 
 def _read_place(files: RunFiles) -> Place | None:
     record = files.read_process() or {}
     namespace, names = record.get("namespace"), record.get("pods")
-    return Place(namespace, names) if isinstance(namespace, str) and names else None
+    if not isinstance(namespace, str) or not names:
+        return None
+    # An agent of the previous version wrote no nodes.
+    return Place(namespace, names, record.get("nodes") or ())

@@ -21,7 +21,7 @@ async def run_until_done(work: Callable[..., Coroutine[Any, Any, None]], *about:
         try:
             await work(*about)
         except Exception:
-            log.exception("in %s; it begins again", work.__qualname__)
+            log.exception("%s failed; it starts again", work.__qualname__)
         else:
             return
         await asyncio.sleep(backoff.next())
@@ -33,4 +33,4 @@ def log_errors(about: object) -> Iterator[None]:
     try:
         yield
     except Exception:
-        log.exception("looking at the pods of session %s", about)
+        log.exception("cannot check the pods of session %s", about)

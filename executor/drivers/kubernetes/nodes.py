@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -11,6 +11,7 @@ from typing import Any
 from reprise_client.wire import Node
 
 from executor.clock import boottime
+from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Object
 from podspec.quantity import parse_resource
@@ -29,11 +30,13 @@ class NodeSurvey:
     """A survey of the nodes every `seconds` seconds, or less often if a survey takes long.
 
     `nodes` may be read by any thread. It has the nodes that accept pods, with their allocatable
-    amounts and what all present pods leave free, whoever owns them.
+    amounts and what all present pods leave free, whoever owns them, and with the number of pods of
+    this `executor` that they can hold beside others.
     """
 
-    def __init__(self, cluster: Cluster, seconds: float):
+    def __init__(self, cluster: Cluster, seconds: float, executor: str):
         self._cluster = cluster
+        self._label = pod_names.label_value(executor)
         self._seconds = seconds
         self._failing = False
         self.nodes: list[Node] = []
@@ -45,7 +48,7 @@ class NodeSurvey:
                 self.nodes = await self._look()
             except ApiRefusal as refusal:
                 if not self._failing:
-                    log.warning("the nodes are not known: %s", refusal)
+                    log.warning("cannot list the nodes: %s", refusal)
                 self._failing = True
             else:
                 self._failing = False
@@ -56,11 +59,22 @@ class NodeSurvey:
         async for page in self._cluster.pages("/api/v1/nodes"):
             nodes |= {each["metadata"]["name"]: _trimmed(each) for each in page.items}
         taken: dict[str, Amounts] = defaultdict(Amounts)
+        mine: Counter[str] = Counter()
         # It reads page by page: all pods of a large cluster may not fit into the executor's memory.
         async for page in self._cluster.pages("/api/v1/pods", fields=_ALIVE):
             for pod in page.items:
-                _sum(taken[pod["spec"]["nodeName"]], {**requests_of(pod), _PODS: Decimal(1)})
-        return [_node(each, taken[name]) for name, each in nodes.items() if _takes_pods(each)]
+                name = pod["spec"]["nodeName"]
+                _sum(taken[name], {**requests_of(pod), _PODS: Decimal(1)})
+                mine[name] += self._is_mine(pod)
+        return [
+            _node(each, taken[name], mine[name])
+            for name, each in nodes.items()
+            if _takes_pods(each)
+        ]
+
+    def _is_mine(self, pod: Object) -> bool:
+        labels = pod["metadata"].get("labels") or {}
+        return bool(labels.get(pod_names.EXECUTOR) == self._label)
 
 
 def requests_of(pod: Mapping[str, Any]) -> Amounts:
@@ -141,18 +155,22 @@ def _takes_pods(node: Object) -> bool:
     return states.get("Ready") == "True" and not node["spec"].get("unschedulable")
 
 
-def _node(node: Object, taken: Amounts) -> Node:
+def _node(node: Object, taken: Amounts, mine: int) -> Node:
     allocatable = _amounts(node["status"]["allocatable"] or {})
     whole = {name: amount for name, amount in allocatable.items() if not name.startswith(_UNWANTED)}
-    if _PODS in allocatable and taken.get(_PODS, 0) >= allocatable[_PODS]:
+    present = taken.get(_PODS, Decimal(0))
+    if _PODS in allocatable and present >= allocatable[_PODS]:
         taken = whole  # No pod can get what is left there.
-    return Node(
+    found = Node(
         name=node["metadata"]["name"],
         allocatable=_text(whole),
         free=_text(_less(whole, taken)),
         labels=node["metadata"].get("labels") or {},
         taints=node["spec"].get("taints") or [],
     )
+    if _PODS in allocatable:
+        found["max_pods"] = max(int(allocatable[_PODS] - present), 0) + mine
+    return found
 
 
 def _less(whole: Amounts, part: Amounts) -> Amounts:

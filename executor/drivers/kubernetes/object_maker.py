@@ -174,7 +174,7 @@ class ObjectMaker:
                     return found
                 pause = min(LOOK_SECONDS, open_until - boottime())
             except ApiRefusal as refusal:
-                log.info("whether there is %s is not known: %s", own_path, refusal)
+                log.info("cannot find out whether %s exists: %s", own_path, refusal)
                 pause = backoff.next()
             await asyncio.sleep(max(0.0, pause))
 

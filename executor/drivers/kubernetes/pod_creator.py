@@ -72,12 +72,12 @@ class PodCreator:
         except ApiRefusal as refusal:
             return self._refused(run, body, refusal)
         except Exception as error:
-            log.exception("creating the pods of session %s", run.key)
+            log.exception("cannot create the pods of session %s", run.key)
             return _not_created(run, error)
         return None
 
     def _refused(self, run: PodRun, body: Manifest, refusal: ApiRefusal) -> Observation:
-        """What becomes of a run of which a pod could not be made, and is not there."""
+        """Return the end of a run for which a pod could not be made, and is not there."""
         passes = isinstance(refusal, Transient) and not isinstance(refusal, TooMany)
         blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
         if blameless and run.stopping:
@@ -155,7 +155,7 @@ def _stopped(run: PodRun) -> Observation:
 
 
 def without_secrets(run: PodRun, known: Known) -> Observation:
-    """What becomes of a run whose secrets have died with an agent, before its container ran."""
+    """Return the end of a run whose secrets have died with an agent before its container ran."""
     message = "its agent died before its pod had its secrets"
     if not known.touched:
         return Observation(run.key, UNSTARTED, message=message)

@@ -16,6 +16,7 @@ from executor.drivers.kubernetes.api_refusals import Object
 from executor.drivers.kubernetes.error_logging import log_errors, run_until_done
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.nodes import NodeSurvey
+from executor.drivers.kubernetes.planned_pods import PLAN, PlannedPods
 from executor.drivers.kubernetes.pod_creator import PodCreator, without_secrets
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_manifest import Manifest
@@ -66,13 +67,16 @@ class PodKeeper:
         self._lull.set()
         self._calls = asyncio.Semaphore(AT_ONCE)
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
+        self._planned = PlannedPods(
+            settings.placement_seconds, self._remover, abandon=self._abandon, pass_on=self._news
+        )
         self._troubles = ClusterTrouble(self._cluster, self._make_on)
         self._creator = PodCreator(
             settings, self._cluster, self._calls, self._troubles, saw=self._saw, emit=emit
         )
         self._logs = LogKeeper(self._cluster)
         self._watch = PodWatch(settings, self._cluster, self._troubles, self)
-        self._nodes = NodeSurvey(self._cluster, settings.nodes_seconds)
+        self.nodes = NodeSurvey(self._cluster, settings.nodes_seconds, settings.executor)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
 
@@ -86,10 +90,6 @@ class PodKeeper:
         """Return why no run of a project can be started at present, by project."""
         return self._troubles.of_projects
 
-    @property
-    def nodes(self) -> NodeSurvey:
-        return self._nodes
-
     async def serve(self) -> None:
         """Serve until cancelled."""
         try:
@@ -99,14 +99,14 @@ class PodKeeper:
                 self._spawn(self._watch.relist)
                 self._spawn(self._troubles.probe)
                 self._spawn(self._look_after)
-                self._spawn(self._nodes.keep)
+                self._spawn(self.nodes.keep)
         finally:
             await self._cluster.close()
 
     # What the agent asks
 
     def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
-        run = self._add(order.key, order.files, Place.of_manifests(bodies))
+        run = self._add(order.key, order.files, Place.of_manifests(bodies, order.nodes))
         self._unmade.add(order.key)
         self._lull.clear()
         self._spawn(self._make, run, order, bodies)
@@ -208,7 +208,7 @@ class PodKeeper:
 
     @property
     def misses_pods(self) -> bool:
-        """Whether pods that were made are not to be seen."""
+        """Return whether pods that were made are missing."""
         return any(
             run.created and not run.tracker.ended and len(run.known) < len(run.names)
             for run in self._runs.values()
@@ -302,7 +302,7 @@ class PodKeeper:
         if key in self._found or key in self._let_go or not may_go_on(pod):
             return
         if place := Place.of_pod(pod):
-            log.info("found pods of session %s", key)
+            log.info("found existing pods of session %s", key)
             self._found[key] = place
             self._emit(Observation(key, FOUND))
 
@@ -356,12 +356,19 @@ class PodKeeper:
             await asyncio.sleep(1.0)
             now = boottime()
             for run in list(self._runs.values()):
+                if refused := self._planned.refused(run, now):
+                    self._once(run, PLAN, self._planned.hand_back, run, *refused)
                 for name in list(run.asked_at) if run.end is None else ():
                     late = run.overdue(name, now)
                     if late > FORCED_SECONDS:
                         self._unhold_forced(run, name)
                     if after and late > after:
-                        log.warning("pod %s of session %s outstays its deletion", name, run.key)
+                        log.warning(
+                            "pod %s of session %s was deleted, but does not end: it "
+                            "counts as ended",
+                            name,
+                            run.key,
+                        )
                         self._news(run, run.tracker.give_up(name))
                         run.touch()
             for key, moment in list(self._let_go.items()):
@@ -377,7 +384,7 @@ class PodKeeper:
 
     def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
         tracker = SessionTracker(key, list(place.names))
-        run = PodRun(key, files, place.namespace, place.names, tracker)
+        run = PodRun(key, files, place.namespace, place.names, tracker, place.nodes)
         self._runs[key] = run
         for name in place.names:
             self._by_name[place.namespace, name] = run

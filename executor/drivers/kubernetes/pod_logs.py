@@ -52,7 +52,7 @@ class LogKeeper:
                     copy.note("the rest of the output did not come in time")
                 raise
         except OSError as error:
-            log.error("the output of session %s is lost: %s", run.key, error)
+            log.error("cannot keep the output of session %s: %s", run.key, error)
 
     async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
         """Wait until `keep` has ended, for at most 30 s after its fetch has begun.
@@ -92,7 +92,7 @@ class LogKeeper:
                 try:
                     await self._copy_while_alive(run, name, copy)
                 except ApiRefusal as refusal:
-                    log.debug("log of %s: %s", name, refusal)
+                    log.debug("cannot read the log of pod %s yet: %s", name, refusal)
             if copy.size > size:
                 backoff.reset()
             await _until_changed(run, backoff.next())
@@ -127,7 +127,7 @@ class LogKeeper:
                 return
             except Transient as refusal:
                 why = str(refusal)
-                log.info("log of %s: %s", name, why)
+                log.info("cannot read the log of pod %s yet: %s", name, why)
                 await asyncio.sleep(backoff.next())
             except ApiRefusal as refusal:
                 why = str(refusal)

@@ -133,7 +133,7 @@ def _check(spec: Spec, refused: Iterable[str]) -> list[Mount]:
         raise ManifestError(f"pod_spec.{wrong}")
     containers, index = pod_merge.containers_of(spec_of(pod_spec))
     if not (spec.get("image") or containers[index].get("image")):
-        raise ManifestError("image: a pod needs one, here or in pod_spec")
+        raise ManifestError("image: a pod needs an image, here or in pod_spec")
     mounts = []
     for number, raw in enumerate(spec.get("mounts") or ()):
         try:
@@ -199,6 +199,7 @@ def _metadata(order: Order, rank: int, executor: str, namespace: str) -> Manifes
             pod_names.RANK: str(rank),
         },
         "annotations": {
+            **pod_names.STAYS,
             **dict(_not_ours(users.get("annotations"))),
             pod_names.EXECUTOR: executor,
             pod_names.PROJECT: environ.get("REPRISE_PROJECT", ""),
@@ -230,8 +231,10 @@ def _spec(
     pod_merge.run_in(containers[index], order.spec, environ, _secret_variables(order))
     pod_merge.add_mounts(spec, containers[index], mounts)
     pod_merge.limit_time(spec, order.spec)
-    if order.avoid_node:
-        pod_merge.avoid(spec, order.avoid_node)
+    if len(order.nodes) == size:
+        pod_merge.bind_to(spec, order.nodes[rank])
+    elif avoided := sorted({*filter(None, [order.avoid_node]), *order.avoid_nodes}):
+        pod_merge.avoid(spec, avoided)
     if size > 1:
         spec["hostname"] = _hostname(rank)
         spec["subdomain"] = _service_name(order)

@@ -141,15 +141,25 @@ def add_mounts(spec: Object, container: Object, mounts: Iterable[Mount]) -> None
         spec["volumes"], container["volumeMounts"] = volumes, own
 
 
-def avoid(spec: Object, node: str) -> None:
-    """Forbid a node, in addition to the node affinity of the specification."""
+def avoid(spec: Object, nodes: Iterable[str]) -> None:
+    """Forbid nodes, in addition to the node affinity of the specification."""
+    for node in nodes:
+        _restrict(spec, "NotIn", node)
+
+
+def bind_to(spec: Object, node: str) -> None:
+    """Allow one node only. The cluster's scheduler can still refuse it, by taints or volumes."""
+    _restrict(spec, "In", node)
+
+
+def _restrict(spec: Object, operator: str, node: str) -> None:
     affinity = dict(spec.get("affinity") or {})
     of_nodes = dict(affinity.get("nodeAffinity") or {})
     required = dict(of_nodes.get(_REQUIRED) or {})
-    elsewhere = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
-    # The terms are alternatives, so each one must forbid the node. An empty term never matches.
+    rule = {"key": "metadata.name", "operator": operator, "values": [node]}
+    # The terms are alternatives, so each one must have the rule. An empty term never matches.
     terms = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), elsewhere]} if term else term
+        {**term, "matchFields": [*(term.get("matchFields") or ()), rule]} if term else term
         for term in required.get("nodeSelectorTerms") or [{"matchFields": []}]
     ]
     of_nodes[_REQUIRED] = {**required, "nodeSelectorTerms": terms}

@@ -24,6 +24,13 @@ JOB_SET = f"{PREFIX}job-set"
 NAME = f"{PREFIX}name"
 LABELS = f"{PREFIX}labels"
 
+STAYS = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""Annotations against autoscalers that would move a pod to another node: for a run that is its
+end. The user's own values win."""
+
 NAMESPACE_TEMPLATE = "reprise-{project}"
 LONGEST = 63
 _PLACE = "{project}"

@@ -56,11 +56,24 @@ class PodRemover:
             except (NotThere, Exists):
                 self._gone(run, name)
             except Invalid as refusal:
-                log.error("pod %s cannot be deleted: %s", name, refusal)
+                log.error("cannot delete pod %s: %s", name, refusal)
                 await asyncio.sleep(STUBBORN_SECONDS)
             except ApiRefusal as refusal:
                 after = refusal.after if isinstance(refusal, Transient) else 0.0
                 await asyncio.sleep(max(after, backoff.next()))
+
+    async def delete_unbound(self, run: PodRun, name: str) -> bool:
+        """Delete a pod only if it is as it was last seen: without a node. Return whether it was."""
+        known = run.known.get(name)
+        if known is None or known.bound:
+            return False
+        try:
+            async with self._calls:
+                await self._cluster.delete(run.path(name), known.uid, 0, version=known.version)
+        except ApiRefusal as refusal:
+            log.info("pod %s stays: %s", name, refusal)
+            return False
+        return True
 
     async def remove(self, path: str, known: Known) -> bool:
         """Remove a pod that is over. Return whether nothing more has to be done about it."""
@@ -74,10 +87,10 @@ class PodRemover:
         except (NotThere, Exists):
             return True
         except Invalid as refusal:
-            log.warning("pod %s is left as it is: %s", path, refusal)
+            log.warning("pod %s is not removed: %s", path, refusal)
             return True
         except ApiRefusal as refusal:
-            log.info("pod %s cannot be removed yet: %s", path, refusal)
+            log.info("cannot remove pod %s yet: %s", path, refusal)
             return False
         return True
 
@@ -104,5 +117,5 @@ class PodRemover:
         except (NotThere, Invalid):
             self._gone(run, name)
         except ApiRefusal as refusal:
-            log.info("pod %s is still held: %s", name, refusal)
+            log.info("pod %s still has its finalizer: %s", name, refusal)
             run.deleting.discard(f"held {name}")

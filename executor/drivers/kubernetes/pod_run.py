@@ -15,6 +15,7 @@ from executor.drivers.protocol import Observation
 from executor.runs import RunFiles
 from podspec.specification import main_index
 
+_UNSCHEDULABLE = "Unschedulable"
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -40,6 +41,18 @@ class Known:
     @property
     def uid(self) -> str:
         return str(self.pod["metadata"].get("uid", ""))
+
+    @property
+    def version(self) -> str:
+        return str(self.pod["metadata"].get("resourceVersion", ""))
+
+    @property
+    def unschedulable(self) -> str:
+        """Return why the cluster's scheduler finds no node for it, in its words; "" if it does."""
+        for each in self.pod["status"]["conditions"]:
+            if each.get("type") == "PodScheduled" and each.get("reason") == _UNSCHEDULABLE:
+                return str(each.get("message") or _UNSCHEDULABLE)
+        return ""
 
     @property
     def over(self) -> bool:
@@ -109,6 +122,10 @@ class PodRun:
     namespace: str
     names: Sequence[str]
     tracker: SessionTracker
+    planned: Sequence[str] = ()
+    """The nodes that the pods are bound to, by rank; empty if the cluster chooses."""
+    refused_since: float | None = None
+    """Since when the cluster has said that a planned node cannot take its pod (boot time)."""
     created: bool = False
     reclaimed: bool = False
     grace: int | None = None
@@ -135,6 +152,20 @@ class PodRun:
         self.next_change.set_result(None)
         self.next_change = asyncio.get_running_loop().create_future()
 
+    @property
+    def refused_plan(self) -> tuple[str, str] | None:
+        """Return a planned node that the cluster refuses, with its words; None if there is none.
+
+        Once a pod has a node, or the run is stopping, the plan stands.
+        """
+        pods = [self.known.get(name) for name in self.names]
+        if not self.planned or self.stopping or self.end is not None:
+            return None
+        if any(known is None or known.bound or known.deleted for known in pods):
+            return None
+        refusals = (known.unschedulable for known in pods if known is not None)
+        return next((each for each in zip(self.planned, refusals, strict=True) if each[1]), None)
+
     def overdue(self, name: str, now: float) -> float:
         """Return the seconds by which a pod has outlasted its deletion and grace period.
 
@@ -158,15 +189,18 @@ class PodRun:
 
 @dataclass(frozen=True)
 class Place:
-    """The namespace of a lease's pods, and their names by rank."""
+    """The namespace of a lease's pods, and their names and planned nodes by rank."""
 
     namespace: str
     names: Sequence[str]
+    nodes: Sequence[str] = ()
 
     @classmethod
-    def of_manifests(cls, bodies: Sequence[Manifest]) -> "Place":
+    def of_manifests(cls, bodies: Sequence[Manifest], nodes: Sequence[str] = ()) -> "Place":
+        """Return the place of these pods. Nodes count if there is one for each pod."""
         first = bodies[0]["metadata"]["namespace"]
-        return cls(first, [body["metadata"]["name"] for body in bodies])
+        names = [body["metadata"]["name"] for body in bodies]
+        return cls(first, names, nodes if len(nodes) == len(names) else ())
 
     @classmethod
     def of_pod(cls, pod: Mapping[str, Any]) -> "Place | None":

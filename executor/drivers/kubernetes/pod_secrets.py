@@ -67,7 +67,7 @@ class SecretGiver:
                     await call()
                 return
             except Transient as refusal:
-                log.info("the secrets of session %s: %s; trying again", run.key, refusal)
+                log.info("cannot get the secrets of session %s: %s; trying again", run.key, refusal)
                 await _pause(run, max(refusal.after, backoff.next()))
 
 

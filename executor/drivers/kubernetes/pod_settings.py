@@ -1,16 +1,18 @@
-"""What the keeper of pods is told at its start."""
+"""The settings that the keeper of pods gets at its start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.api import Access
+from executor.drivers.protocol import PLACEMENT_SECONDS
 
 
 @dataclass(frozen=True)
 class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
-    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever."""
+    `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever.
+    `placement_seconds`: how long a planned node is refused before the run is handed back."""
 
     executor: str
     access: Access
@@ -18,6 +20,7 @@ class PodSettings:
     refused: Sequence[str] = ()
     create_namespaces: bool = False
     unconfirmed_after: float = 600.0
+    placement_seconds: float = PLACEMENT_SECONDS
     relist_seconds: float = 60.0
     watch_seconds: float = 240.0
     answer_seconds: float = 30.0

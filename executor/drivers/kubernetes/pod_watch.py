@@ -22,7 +22,7 @@ TOGETHER_SECONDS = 1.0
 
 
 class Listener(Protocol):
-    """Who is told of pods."""
+    """The receiver of changes of pods."""
 
     @property
     def misses_pods(self) -> bool: ...
@@ -83,7 +83,8 @@ class PodWatch:
                 self._listener.heard(found.object)
 
     async def relist(self) -> None:
-        """What is there is compared with what should be, whatever the watch has said."""
+        """Compare the pods that are there with those that should be, whatever the watch has
+        reported."""
         while True:
             seconds = self._settings.relist_seconds
             with suppress(TimeoutError):
@@ -94,4 +95,4 @@ class PodWatch:
             try:
                 self._listener.listed(await self._pods.list())
             except ApiRefusal as refusal:
-                log.info("the pods cannot be listed: %s", refusal)
+                log.info("cannot list the pods: %s", refusal)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 PROBE_SECONDS = 5.0
 PROBES_AT_ONCE = 8
 SILENCE_SECONDS = 5.0
-MOST_TOLD = 1000
+MAX_PROJECTS = 1000
 """Most projects to report at one time; the server reads no more.
 
 Sessions of others come and go back.
@@ -72,7 +72,7 @@ class ClusterTrouble:
     def of_projects(self) -> dict[str, str]:
         """Return why nothing of a project can be started at present, by project."""
         troubles = {project: str(each.why) for project, each in self._refused.items() if project}
-        return dict(islice(troubles.items(), MOST_TOLD))
+        return dict(islice(troubles.items(), MAX_PROJECTS))
 
     def refused(self, body: Manifest, refusal: ApiRefusal) -> None:
         """Note that this pod, or its Service or Secret, could not be created for no fault of its
@@ -98,7 +98,9 @@ class ClusterTrouble:
         gone = set(projects)
         kept = {project: each for project, each in self._refused.items() if project not in gone}
         if len(kept) < len(self._refused):
-            log.info("nothing waits any more of: %s", ", ".join(sorted(gone)))
+            log.info(
+                "no session waits any more in projects in trouble: %s", ", ".join(sorted(gone))
+            )
             self._refused = kept
 
     def watch_answered(self) -> None:
@@ -111,11 +113,13 @@ class ClusterTrouble:
         """Note that the watch of our pods was refused."""
         ours = isinstance(refusal, OwnTrouble)
         if self._silent_since is None or self._silence == NOT_LOOKED_YET:
-            log.log(logging.ERROR if ours else logging.WARNING, "watching pods: %s", refusal)
+            log.log(
+                logging.ERROR if ours else logging.WARNING, "cannot watch the pods: %s", refusal
+            )
             self._silent_since = self._silent_since or boottime()
         if ours:
             self._silent_since = boottime() - SILENCE_SECONDS
-        self._silence = f"the cluster does not let us see our pods: {refusal}"
+        self._silence = f"the cluster does not show the executor its pods: {refusal}"
 
     async def probe(self) -> None:
         """Try in dry runs, for ever, what was refused, until it is accepted."""
@@ -144,7 +148,7 @@ class ClusterTrouble:
         known = self._refused.get(project)
         if known is not None:
             whose = f" of project {project}" if project else ""
-            log.warning("leases%s are taken again; it was: %s", whose, known.why)
+            log.warning("leases%s are taken again; the trouble was: %s", whose, known.why)
             kept = {name: each for name, each in self._refused.items() if name != project}
             self._refused = kept
             self._mended()

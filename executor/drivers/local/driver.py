@@ -22,7 +22,7 @@ from executor.drivers.local import environment, processes
 from executor.drivers.local.isolation import Isolation
 from executor.drivers.local.processes import Family
 from executor.drivers.local.spawn import StartFailedError, spawn
-from executor.drivers.protocol import Observation, Order, facts
+from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
 from executor.failpoints import failpoint
 from executor.runs import RunFiles
@@ -131,6 +131,11 @@ class LocalDriver:
         return f"{' and '.join(ignored)} {verb} ignored by the local driver"
 
     def start(self, order: Order) -> None:
+        if order.nodes and order.nodes != (self._node,):
+            self._shut(order.files)
+            message = f"this machine is {self._node}"
+            self._seen.append(Observation(order.key, UNSTARTED, order.nodes[0], message))
+            return
         try:
             self._start(order)
         except StartFailedError as failure:
@@ -171,7 +176,7 @@ class LocalDriver:
             process.get("user") if same_boot else None,
         )
         if not processes.kill_and_wait(family, RECLAIM_PATIENCE):
-            log.error("processes of %s cannot be killed", files.key)
+            log.error("cannot kill the processes of session %s", files.key)
         self._shut(files)
         return False
 

@@ -149,14 +149,18 @@ class Isolation:
         if found and mode == ON:
             raise IsolationError(
                 f"isolate_runs: with {kernel} a run could {can}. Use Linux 6.12 or newer, or start"
-                " the agent as root, which gives each run a user of its own; or take what there is"
-                " with --isolate-runs partly, or nothing with off"
+                " the agent as root, which gives each run a user of its own. Or choose partial"
+                " isolation with --isolate-runs partly, or none with off"
             )
         if found:
             log.warning("isolate_runs: with %s a run can %s", kernel, can)
         if not self._abi:
-            log.warning("isolate_runs: without Landlock a run may use what every user may")
-        log.info("runs are isolated by %s%s", kernel, ", a user for each" if self._users else "")
+            log.warning(
+                "isolate_runs: without Landlock a run may use every file that all users may use"
+            )
+        log.info(
+            "runs are isolated by %s%s", kernel, " and a user for each run" if self._users else ""
+        )
 
 
 def isolation(asked: Isolating, state_dir: Path, token_file: Path | None) -> Isolation | None:
@@ -201,7 +205,7 @@ def _open_way(runs: Path) -> None:
     for directory in runs.parent.parents:
         if not directory.stat().st_mode & 0o001:
             raise IsolationError(
-                f"isolate_runs: the users of runs cannot walk through {directory}: allow it"
+                f"isolate_runs: the users of runs cannot enter {directory}: allow it"
                 f" (chmod o+x {directory}), or choose another --state-dir"
             )
 
@@ -229,7 +233,7 @@ def _probe(isolation: Isolation, runs: Path) -> int:
                 _try(confined, files, Path(name), os.getppid())
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except OSError as error:
-        raise IsolationError(f"isolate_runs: it cannot be tried: {error}") from error
+        raise IsolationError(f"isolate_runs: cannot test the isolation: {error}") from error
     finally:
         isolation.release(files)
         shutil.rmtree(place, ignore_errors=True)

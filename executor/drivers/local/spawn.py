@@ -55,17 +55,8 @@ def spawn(
     """
     if not command:
         raise StartFailedError("StartError", "the session has no command")
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     with ExitStack() as open_until_started:
-        try:
-            files.make_places()
-            confined = Confined()
-            if isolation is not None:
-                confined = open_until_started.enter_context(isolation.confined(files))
-            output = os.open(files.output, flags, 0o600)
-        except OSError as error:
-            raise StartFailedError("StartError", f"no place for its files: {error}") from error
-        open_until_started.callback(os.close, output)
+        confined, output = _places(files, isolation, open_until_started)
         try:
             return subprocess.Popen(
                 list(command),
@@ -84,6 +75,26 @@ def spawn(
             )
         except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
             raise _explained(error, command[0]) from error
+
+
+def _places(
+    files: RunFiles, isolation: Isolation | None, open_until_started: ExitStack
+) -> tuple[Confined, int]:
+    """Make the run's directories. Return its confinement and the descriptor of its output file.
+
+    Raises `StartFailedError`.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        files.make_places()
+        confined = Confined()
+        if isolation is not None:
+            confined = open_until_started.enter_context(isolation.confined(files))
+        output = os.open(files.output, flags, 0o600)
+    except OSError as error:
+        raise StartFailedError("StartError", f"cannot create its files: {error}") from error
+    open_until_started.callback(os.close, output)
+    return confined, output
 
 
 def _last_steps(

@@ -14,7 +14,7 @@ from typing import Any
 from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.clock import boottime
-from executor.drivers.protocol import Observation, Order, facts
+from executor.drivers.protocol import PLACEMENT_SECONDS, UNSTARTED, Observation, Order, facts
 from executor.drivers.simulated.run_log import RunLog
 from executor.drivers.simulated.script import (
     NODE_LOST,
@@ -120,6 +120,8 @@ class SimulatedDriver:
         self._runs[order.key] = run
         if not self._place(run):
             self._unplaced[order.key] = run
+            if order.nodes:
+                self._later(PLACEMENT_SECONDS, run)
 
     def stop(self, key: LeaseKey, grace: float) -> None:
         run = self._runs.get(key)
@@ -201,10 +203,18 @@ class SimulatedDriver:
         return own_course(own, int(attempt) if attempt.isdigit() else 0)
 
     def _place(self, run: _Run) -> bool:
-        nodes = self._cluster.place(run.amounts, run.pods, run.order.avoid_node)
+        order = run.order
+        if len(order.nodes) == run.pods:
+            nodes = self._cluster.place_on(order.nodes, run.amounts)
+        else:
+            left_out = order.avoid_nodes
+            nodes = self._cluster.place(run.amounts, run.pods, order.avoid_node, left_out)
         if nodes is None:
             return False
+        run.course = self._script.on_node(run.course, self._cluster.name(nodes[0]), self._random)
         run.nodes, course = nodes, run.course
+        # It waits for its planned nodes no longer.
+        run.turn += 1
         if course.seconds == 0 and not course.start_seconds and course.reason != NODE_LOST:
             # The run is over before anybody can have seen it run.
             self._write(run)
@@ -224,9 +234,9 @@ class SimulatedDriver:
         for run in self._unplaced.values():
             if self._place(run):
                 placed.append(run.key)
-            elif not run.order.avoid_node:
+            elif not (run.order.avoid_node or run.order.avoid_nodes or run.order.nodes):
                 break
-            # The next run may fit on the node that this one avoids.
+            # The next run may fit where this one must not run.
         for key in placed:
             del self._unplaced[key]
 
@@ -235,6 +245,8 @@ class SimulatedDriver:
         limit = run.order.spec.get("batch_timeout")
         if run.kill_at is not None:
             self._over(run)
+        elif run.key in self._unplaced:
+            self._refuse(run)
         elif not run.started:
             self._begin(run)
         elif limit is not None and (run.done_at is None or run.done_at > self._now()):
@@ -243,6 +255,15 @@ class SimulatedDriver:
             self._end(run, float(run.order.spec.get("termination_grace_period") or 0))
         else:
             self._over(run)
+
+    def _refuse(self, run: _Run) -> None:
+        """End a run as not started: the nodes that were planned for it have no room."""
+        del self._runs[run.key], self._unplaced[run.key]
+        node, words = self._cluster.refusal(run.order.nodes, run.amounts)
+        seen = Observation(run.key, UNSTARTED, node, words)
+        if self._log is not None:
+            self._log.ended(run.order, seen)
+        self._seen.append(seen)
 
     def _begin(self, run: _Run) -> None:
         run.started = True
@@ -307,15 +328,24 @@ class SimulatedDriver:
         message = own_message or text or reason or ("" if success else f"exit code {code}")
         termination = facts(code, reason, own_message, node, pod_message=text)
         status = "TERMINATED" if success else "ERROR"
-        return Observation(run.key, status, node, message, termination, run.stopped)
+        # A run of no time at all was never seen to begin.
+        output = b"" if run.started else self._printed(run, "RUNNING")
+        return Observation(run.key, status, node, message, termination, run.stopped, output=output)
 
     def _say(self, run: _Run, status: str) -> None:
-        self._seen.append(Observation(run.key, status, self._cluster.name(run.nodes[0])))
+        node, output = self._cluster.name(run.nodes[0]), self._printed(run, status)
+        self._seen.append(Observation(run.key, status, node, output=output))
+
+    def _printed(self, run: _Run, status: str) -> bytes:
+        """Return what the run prints when it begins, if it writes to no file."""
+        begins = status == "RUNNING" and not self.keeps_files
+        return run.course.told.encode() if begins else b""
 
     def _write(self, run: _Run) -> None:
         if not self.keeps_files:
             return
         # The output ends with the session's id, so that a reader can detect mixed-up outputs.
         tail = f"{run.key.session_id}\n".encode()
+        head = run.course.told.encode()
         size = max(self._script.output_bytes - len(tail), 0)
-        run.order.files.output.write_bytes(b"." * size + tail)
+        run.order.files.output.write_bytes(head + b"." * size + tail)

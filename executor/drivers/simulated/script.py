@@ -9,6 +9,7 @@ A script (`--script FILE`, JSON) says how all sessions fare. Every key has a def
      "oom_rate": 0, "preemption_rate": 0, "hang_rate": 0,
      "node_loss_rate": 0,      share of runs whose node is lost, with all that runs there,
      "node_down_seconds": 60,  for so long
+     "bad_nodes": {},          node -> share of the runs there that fail with one of `exit_codes`
      "storms": [],             spells in which more goes wrong, see below
      "node": {"cpu": "16", "memory": "64Gi"},
      "output_bytes": 0,        what each run writes
@@ -26,12 +27,13 @@ A session that wants an exact outcome carries it in its environment:
 
 The n-th attempt takes the n-th item of each list, the later ones the last. `seconds` null never
 ends by itself. `reasons` are words such as OOMKilled, Preempted or NodeLost. When it is told to
-stop, the run ends after `stop_seconds` (null: it does not listen) with `stop_exit_code`.
+stop, the run ends after `stop_seconds` (null: it does not listen) with `stop_exit_code`. `progress`
+has what the attempts tell when they begin, such as {"step": 40, "of": 100, "checkpoint": "s3://b"}.
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -83,6 +85,7 @@ class Script:
     hang_rate: float = 0.0
     node_loss_rate: float = 0.0
     node_down_seconds: float = 60.0
+    bad_nodes: dict[str, float] = field(default_factory=dict)
     storms: list[Storm] = field(default_factory=list)
     node: dict[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi"})
     output_bytes: int = 0
@@ -105,6 +108,9 @@ class Script:
             # Draw once, to find errors in the script now.
             script.draw(random, 0.0)
             check(script.node)
+            for name, rate in script.bad_nodes.items():
+                if not 0 <= rate <= 1:
+                    raise ValueError(f"bad_nodes: {name} must be between 0 and 1")
             for storm in storms:
                 storm.hits(storm.at, random)
                 storm.course(random)
@@ -123,6 +129,12 @@ class Script:
             or self.reordered_report_rate
             or self.replayed_report_rate
         )
+
+    def on_node(self, course: "Course", node: str, random: Random) -> "Course":
+        """Return the course of a run on a node: on a bad one it may fail, whatever it is."""
+        if node in self.bad_nodes and random.random() < self.bad_nodes[node]:
+            return replace(course, exit_code=random.choice(self.exit_codes), reason="")
+        return course
 
     def draw(self, random: Random, now: float) -> "Course":
         """Return the course of a run that begins `now` seconds after the executor started."""
@@ -163,11 +175,13 @@ class Course:
     message: str = ""
     stop_seconds: float | None = 0.0
     stop_exit_code: int = SIGTERMED
+    told: str = ""
+    """The line that tells its progress; "" for none."""
 
 
 _OWN = frozenset(
     {"seconds", "start_seconds", "exit_codes", "reasons", "message", "stop_seconds"}
-    | {"stop_exit_code"}
+    | {"stop_exit_code", "progress"}
 )
 
 
@@ -178,6 +192,7 @@ def own_course(text: str, attempt: int) -> Course:
         values = _object(text, _OWN)
         seconds, stop = _nth(values.get("seconds", 0), attempt), values.get("stop_seconds", 0)
         reason = str(_nth(values.get("reasons", ""), attempt))
+        told = _nth(values.get("progress"), attempt)
         return Course(
             seconds=None if seconds is None else float(seconds),
             start_seconds=float(values.get("start_seconds", 0)),
@@ -188,6 +203,7 @@ def own_course(text: str, attempt: int) -> Course:
             message=str(values.get("message", "")),
             stop_seconds=None if stop is None else float(stop),
             stop_exit_code=int(values.get("stop_exit_code", SIGTERMED)),
+            told="" if told is None else f"::reprise:: {json.dumps(told)}\n",
         )
     except (ValueError, TypeError, LookupError) as error:
         raise ScriptError(f"{VARIABLE}: {error}") from error

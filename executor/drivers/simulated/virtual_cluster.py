@@ -55,18 +55,20 @@ class VirtualCluster:
                 return name
         return None
 
-    def place(self, amounts: Amounts, pods: int, avoid: str = "") -> tuple[int, ...] | None:
+    def place(
+        self, amounts: Amounts, pods: int, avoid: str = "", left_out: Iterable[str] = ()
+    ) -> tuple[int, ...] | None:
         """Book one node for each pod, or none at all; None if there is no room at present.
 
         The search goes on where the last one ended, so that placing a session is quick while there
         is room. The node named `avoid` is left out, unless the other nodes that are up could not
-        hold the pods even if they were empty.
+        hold the pods even if they were empty; those in `left_out` are left out in any case.
         """
-        avoided = self._avoided(amounts, pods, avoid)
+        avoided = {self._avoided(amounts, pods, avoid), *map(self._numbers.get, left_out)}
         found: list[int] = []
         number, looked = self._next, 0
         while len(found) < pods and looked < len(self._names):
-            if self._up[number] and number != avoided and self._book(number, amounts):
+            if self._up[number] and number not in avoided and self._book(number, amounts):
                 found.append(number)
             number = (number + 1) % len(self._names)
             looked += 1
@@ -79,6 +81,33 @@ class VirtualCluster:
         self.release(found, amounts)
         self._full = True
         return None
+
+    def place_on(self, names: Iterable[str], amounts: Amounts) -> tuple[int, ...] | None:
+        """Book the named nodes, one a pod, or none of them; None if one is down or has no room."""
+        found: list[int] = []
+        for name in names:
+            number = self._numbers.get(name)
+            if number is None or not self._up[number] or not self._book(number, amounts):
+                self.release(found, amounts)
+                return None
+            found.append(number)
+        return tuple(found)
+
+    def refusal(self, names: Iterable[str], amounts: Amounts) -> tuple[str, str]:
+        """Return the first of these nodes that is down or has no room for a pod, and why.
+
+        If each has room for one pod, the last of them has none for several.
+        """
+        lacks = ""
+        for name in names:
+            number, last = self._numbers.get(name), name
+            if number is None or not self._up[number]:
+                return name, f"node {name} is not there"
+            free = self._free[number]
+            lacking = (each for each, amount in amounts.items() if free.get(each, 0) < amount)
+            if lacks := next(lacking, ""):
+                break
+        return last, f"Insufficient {lacks or next(iter(amounts), 'pods')}"
 
     def _avoided(self, amounts: Amounts, pods: int, name: str) -> int | None:
         node = self._numbers.get(name)

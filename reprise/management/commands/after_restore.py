@@ -16,4 +16,6 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         connection.ensure_connection()
         mark_restored(connection.connection, by="manage.py after_restore")
-        self.stdout.write("fencing tokens and event ids go on far beyond those given out before")
+        self.stdout.write(
+            "fencing tokens and event ids continue far above all that were used before"
+        )

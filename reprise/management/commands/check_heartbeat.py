@@ -39,7 +39,9 @@ class Command(BaseCommand):
             raise CommandError(f"the database does not answer: {error}".splitlines()[0]) from error
         if refused:
             # A restart would not help.
-            self.stdout.write(f"{node or part}: unknown, the database cannot write: {refused}")
+            self.stdout.write(
+                f"{node or part}: unknown, because the database cannot write: {refused}"
+            )
             return
         if not alive:
             raise CommandError(f"{node or part}: no heartbeat for {DEAD_SECONDS:.0f} s")

@@ -44,7 +44,7 @@ class Command(BaseCommand):
             raise CommandError(str(refusal)) from refusal
         except OSError as error:
             raise CommandError(f"cannot write {path}: {error.strerror}") from error
-        self.stdout.write(f"executor {name} {'made' if made else 'is there'}")
+        self.stdout.write(f"executor {name} {'created' if made else 'exists'}")
         if path is not None:
             self.stdout.write(f"{'a new token is' if written else 'its token is'} in {path}")
 

@@ -25,4 +25,4 @@ class Command(BaseCommand):
             project, made = project_ensure(domain=domain, name=name, by=BY)
         except DomainError as refusal:
             raise CommandError(str(refusal)) from refusal
-        self.stdout.write(f"project {project.address} {'made' if made else 'is there'}")
+        self.stdout.write(f"project {project.address} {'created' if made else 'exists'}")

@@ -22,24 +22,24 @@ class Command(BaseCommand):
         parser.add_argument(
             "--replace",
             action="store_true",
-            help="delete a queue that exists with other arguments, and its messages, which are "
-            "only wake-ups, and declare it again",
+            help="delete queues that exist with other arguments, and declare them again; their "
+            "messages are lost, but they are only wake-ups",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if broker.in_memory(str(app.conf.broker_url)):
-            raise CommandError("BROKER_URL is not set: the broker in memory has nothing to declare")
+            raise CommandError("BROKER_URL is not set: the broker in memory needs no declarations")
         try:
             with app.connection_for_write(connect_timeout=CONNECT_SECONDS) as connection:
                 connection.ensure_connection(max_retries=1, timeout=CONNECT_SECONDS)
                 broker.declare(connection, replace=options["replace"])
         except PreconditionFailed as error:
             raise CommandError(
-                f"{error.reply_text}\nThe queue is of another version of Reprise: run the command "
-                "again with --replace"
+                f"{error.reply_text}\nAnother version of Reprise declared the queue: run the "
+                "command again with --replace"
             ) from error
         except (OSError, OperationalError, AMQPError) as error:
-            raise CommandError(f"RabbitMQ does not answer as it should: {error}") from error
+            raise CommandError(f"RabbitMQ does not answer, or refuses: {error}") from error
         self.stdout.write(
             f"Declared: {', '.join(broker.KINDS)}, {broker.PARKED.name} and the ladder of delays."
         )

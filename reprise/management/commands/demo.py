@@ -13,13 +13,8 @@ from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.server import Standalone
 from reprise.standalone.web import listen
+from sessions_app.core.demo_session import FLAKY, NAME
 
-FLAKY = """\
-echo "attempt $((REPRISE_ATTEMPT + 1)): working on it ..."
-sleep 1
-if [ "$REPRISE_ATTEMPT" -lt 2 ]; then echo "the network went away" >&2; exit 75; fi
-echo "done: 42"
-"""
 SHOWN = """\
 echo "attempt $((REPRISE_ATTEMPT + 1)): working on it ..."; sleep 1
     if [ "$REPRISE_ATTEMPT" -lt 2 ]; then echo "the network went away" >&2; exit 75; fi
@@ -32,7 +27,7 @@ RETRIES = ["--retries", "3", "--retry-delay", "2", "--backoff", "exponential"]
 class Command(StandaloneCommand):
     """Shows a newcomer the main features, with the commands for them."""
 
-    help = "Start everything, run a session that fails and is retried, show its chain, go on."
+    help = "Start everything, run a session that fails and is retried, show its chain, and stay up."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -61,22 +56,22 @@ class Command(StandaloneCommand):
         return not self._exit
 
     def _show(self, credentials: Credentials) -> None:
-        self._say("A job that fails twice before it succeeds, with a policy that brings it back:")
+        self._say("A job that fails twice before it succeeds, with a policy that retries it:")
         self.stdout.write(f"  $ reprise run any-image {' '.join(RETRIES)} -- sh -c '{SHOWN}'\n\n")
-        command = ["run", "any-image", "--name", "flaky", "--detach", *RETRIES]
+        command = ["run", "any-image", "--name", NAME, "--detach", *RETRIES]
         session_id = self._reprise(credentials, *command, "--", "sh", "-c", FLAKY).strip()
-        self._say("It runs, fails, waits and comes back by itself:")
+        self._say("It runs, fails, waits and is retried:")
         self._shown(credentials, "session", "wait", session_id)
         self._say("The chain, oldest first; every attempt is a session of its own:")
         self._shown(credentials, "session", "attempts", session_id)
         self._say("Why the first attempt was retried:")
         self._shown(credentials, "session", "explain", session_id)
-        self._say("What all attempts wrote:")
+        self._say("The logs of all attempts:")
         self._shown(credentials, "session", "logs", session_id, "--all-attempts")
 
     def _farewell(self, credentials: Credentials, data_dir: Path) -> None:
         path = shlex.quote(str(data_dir / "credentials.json"))
-        self._say("Now look around:")
+        self._say("Try it yourself:")
         self.stdout.write(
             f"  web pages    {credentials.url}/   "
             f"user {credentials.username}, password {credentials.password}\n"

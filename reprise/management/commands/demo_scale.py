@@ -20,23 +20,28 @@ from reprise.management.commands.standalone import positive
 from reprise.scale import judgement
 from reprise.scale.load import connected, submit
 from reprise.scale.plan import DOMAIN, PROJECTS, Plan
+from reprise.scale.savings import savings
 from reprise.standalone.agent import Agent
 from reprise.standalone.credentials import BY, Credentials, ensure_executor_token
 from reprise.standalone.server import Standalone
 from scheduler.services.registration import executor_ensure
 from sessions_app.locks import database_now
 from sessions_app.models import Project
+from sessions_app.selectors.reports import ReportWanted, retry_report
+from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.tenants import project_ensure
 
 BULK = 500
 LOOK_SECONDS = 1.0
 VIEW_STOP_SECONDS = 10.0
+COUNT_SECONDS = 120.0
+"""Maximum seconds for which the report waits for its figures."""
 
 
 class Command(DemoCommand):
     """Ends by itself with a judgement: exit code 1 if any chain went wrong."""
 
-    help = "Start everything, run many sessions in many queues, show a summary, go on."
+    help = "Start everything, run many sessions in many queues, show a summary, and stay up."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
@@ -77,13 +82,20 @@ class Command(DemoCommand):
         projects = [project_ensure(domain=DOMAIN, name=name, by=BY)[0] for name in PROJECTS]
         self._apply(credentials, directory / "queues.yaml")
         scope = judgement.Scope([each.pk for each in projects], database_now())
-        self._say("What goes on, as anybody can watch it; Ctrl-C ends all:")
+        self._say("Live view (Ctrl-C stops everything):")
         self.stdout.write("  $ reprise top\n")
         self.stdout.flush()
         with _view(credentials):
             acknowledged = self._submit(server, credentials)
-            for number, name in enumerate(self._plan.executor_names):
-                server.add_agent(self._agent(number, name, projects, server.url, directory))
+            agents = [
+                self._agent(number, name, projects, server.url, directory)
+                for number, name in enumerate(self._plan.executor_names)
+            ]
+            documents = directory / "executors.yaml"
+            documents.write_text(yaml.safe_dump_all(self._plan.executor_documents()))
+            self._reprise(credentials, "apply", "-f", str(documents))
+            for agent in agents:
+                server.add_agent(agent)
             self._await_end(server, scope)
         self._sum_up(scope)
         self._check(scope, acknowledged)
@@ -93,7 +105,7 @@ class Command(DemoCommand):
     def _apply(self, credentials: Credentials, path: Path) -> None:
         path.write_text(yaml.safe_dump_all(self._plan.documents(), sort_keys=False))
         factors = "priority factors 1, 2 and 4"
-        self._say(f"{self._plan.queues} queues with {factors}, and policies of retries:")
+        self._say(f"{self._plan.queues} queues with {factors}, and retry policies:")
         self.stdout.write(f"  $ reprise apply -f {path}\n")
         self._reprise(credentials, "apply", "-f", str(path))
 
@@ -165,12 +177,41 @@ class Command(DemoCommand):
                 for row in judgement.causes(scope)
             ],
         )
+        self._worth(scope)
+        self._say("What Reprise noticed by itself, and what that saved:")
+        for saving in savings(scope):
+            self.stdout.write(f"  {saving}")
         self._say("How what ran was divided, while every queue had work:")
         self._table(
             ("factor", "queues", "share", "ideal"),
             [
                 (f"{row.factor:g}", str(row.queues), f"{row.share:.1%}", f"{row.ideal:.1%}")
                 for row in judgement.shares(scope)
+            ],
+        )
+
+    def _worth(self, scope: judgement.Scope) -> None:
+        """Show the report of the days of the storm, when all that has ended is counted."""
+        failures_count(seconds=COUNT_SECONDS)
+        found = retry_report([*scope.projects], ReportWanted.of(database_now(), since=scope.since))
+        days = f"since {found.wanted.since}, 00:00 UTC"
+        self._say(f"What retries were worth ({days}): chains, and hours of run time")
+        rows = [
+            (row.value or "other causes" if row is not found.total else "all", row.worth)
+            for row in (*found.rows, found.total)
+        ]
+        self._table(
+            ("cause", "chains", "recovered", "given up", "rescued", "wasted", "waiting"),
+            [
+                (
+                    name,
+                    *(f"{count:,}" for count in (worth.chains, worth.recovered, worth.given_up)),
+                    *(
+                        f"{time / 3600:,.1f}"
+                        for time in (worth.rescued, worth.wasted, worth.waiting)
+                    ),
+                )
+                for name, worth in rows
             ],
         )
 

@@ -43,9 +43,9 @@ class Command(BaseCommand):
         )
         used = keys_in_use()
         for key in keys.ids[1:]:
-            advice = "is still needed: run this again" if key in used else "can go, once every "
+            advice = "is still needed: run this again" if key in used else "can be removed once "
             if key not in used:
-                advice += f"process was started with {keys.newest} before it"
+                advice += f"every process was started with {keys.newest} before it"
             self.stdout.write(f"the key {key} {advice}")
 
     def _encrypt(self) -> Encrypted:

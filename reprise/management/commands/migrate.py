@@ -26,7 +26,7 @@ READING = ("plan", "check_unapplied")
 class Command(migrate.Command):
     """Runs one at a time; a change that gets no locks at once is tried again for a while."""
 
-    help = f"{migrate.Command.help} Servers of the version before may go on meanwhile."
+    help = f"{migrate.Command.help} Servers of the previous version may keep running."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Migrate, with an exclusive lock and short lock waits."""
@@ -51,7 +51,7 @@ class Command(migrate.Command):
             except OperationalError as error:
                 if not lacks_lock(error) or time.monotonic() > give_up:
                     raise
-                self.stdout.write(f" waits: {error}".splitlines()[0])
+                self.stdout.write(f" waiting: {error}".splitlines()[0])
                 interrupt_vacuum(connection)
                 time.sleep(PAUSE_SECONDS)
             else:

@@ -37,8 +37,10 @@ class Command(BaseCommand):
             raise CommandError(f"stopped: {data_dir} is as it was") from None
         self.stdout.write(f"restored into {data_dir}")
         if replaced is not None:
-            self.stdout.write(f"what was there is in {replaced}: remove it when all is well")
+            self.stdout.write(
+                f"the old content is in {replaced}: remove it when you no longer need it"
+            )
         self.stdout.write(
-            "start it with: manage.py standalone --data-dir (runs of that time end as "
-            "agent_transient and are retried by their policies)"
+            "start it with: manage.py standalone --data-dir (sessions that ran at the time of the "
+            "backup end as agent_transient and are retried by their policies)"
         )

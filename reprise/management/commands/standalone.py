@@ -13,6 +13,7 @@ from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
 from reprise.standalone.postgres import PostgresError
 from reprise.standalone.server import Standalone
+from reprise.standalone.web_count import MOST, OPTION, default_count, usable_cores
 from sessions_app.services.access import unisolated
 from variables.options import option
 
@@ -36,6 +37,14 @@ class Command(BaseCommand):
             help="maximum number of sessions at the same time",
         )
         parser.add_argument(
+            OPTION,
+            type=positive,
+            default=default_count(usable_cores()),
+            metavar="N",
+            help="processes that answer calls, beside the one of the worker if they are several "
+            f"(default: half of the cores, at least 1 and at most {MOST}; here %(default)s)",
+        )
+        parser.add_argument(
             "--isolate-runs",
             nargs="?",
             type=option(ISOLATION),
@@ -55,6 +64,7 @@ class Command(BaseCommand):
                 port=options["port"],
                 slots=options["max_sessions"],
                 isolate=options["isolate_runs"],
+                web_processes=options["web_processes"],
             )
             credentials = server.start()
             if self.ready(server, credentials, options["data_dir"]):

@@ -82,6 +82,9 @@ def belonging(
 
 
 def field_of(name: str, default: Any, source: Any, _info: Any, **_arguments: Any) -> Any:
-    """Return a field by its REST name. This is graphene's default resolver here."""
+    """Return a field by its REST name. This is graphene's default resolver here.
+
+    A name that is a word of Python, such as `from`, has a `_` behind it in classes.
+    """
     fields = source.rest_fields() if isinstance(source, Peer) else source
-    return fields.get(name, default)
+    return fields.get(name.removesuffix("_"), default)

@@ -75,8 +75,8 @@ def _merged(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class RetrySettings(_SettingsShape, RestObject):
-    """The kill switch of a scope, and the one in effect, which includes the scopes above. All other
-    fields are for the cluster only."""
+    """The settings of a scope, and those in effect, which include the scopes above. Limits and the
+    default policy are for the cluster only."""
 
     version = graphene.String(required=True, description=VERSION)
 

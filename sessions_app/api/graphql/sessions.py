@@ -29,6 +29,7 @@ from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.session_render import (
     attempt_json,
     decision_json,
+    graph_json,
     pending_json,
     sessions_json,
     spec_json,
@@ -63,6 +64,10 @@ _AttemptShape: Any = shape_of(
     shapes.Attempt,
     leave_out={"id"},
     kinds={"status": SessionStatus, "cause": RetryCause, "retry_state": RetryStateName},
+)
+type_of(
+    shapes.DependencyNode,
+    kinds={"status": SessionStatus, "retry_state": RetryStateName, "retry_cause": RetryCause},
 )
 _DecisionShape: Any = shape_of(shapes.Decision, kinds={"cause": RetryCause})
 
@@ -122,6 +127,11 @@ class Session(_SessionShape, graphene.ObjectType):
     events = pages(EventConnection, "Its events, in order.")
     pending_reason = graphene.String(description=_PENDING_HELP)
     why_pending = graphene.Field(type_of(shapes.WhyPending), description=_PENDING_HELP)
+    dependency_graph = graphene.Field(
+        type_of(shapes.DependencyGraph),
+        description="Only for a query of one session: the chains that it waits for, and those that "
+        "wait for it, also through others.",
+    )
 
     resolve_project = staticmethod(resolve_project)
 
@@ -172,6 +182,10 @@ class Session(_SessionShape, graphene.ObjectType):
     def resolve_why_pending(source: Peer[Row], _info: Any) -> Any:
         return source.ask("pending", _pending)["why_pending"]
 
+    @staticmethod
+    def resolve_dependency_graph(source: Peer[Row], _info: Any) -> Any:
+        return source.ask("graph", _graphs)
+
 
 def session_peers(rows: Sequence[Row]) -> Peers[Row]:
     """Return peers of sessions that were read together."""
@@ -184,6 +198,8 @@ def _as_sessions(rows: Sequence[Row]) -> list[Peer[Row]]:
 
 def _specs(actor: Actor, rows: Sequence[Row]) -> list[dict[str, Any]]:
     prefetch_related_objects(rows, "spec", "root")
+    if waiting := [row for row in rows if row.spec.on_dependency_failure]:
+        prefetch_related_objects(waiting, "root__dependencies")
     return [spec_json(row, actor) for row in rows]
 
 
@@ -193,6 +209,12 @@ def _pending(rows: Sequence[Row]) -> list[dict[str, Any]]:
         raise InvalidInput({"why_pending": ["is available for one session only: session(id)"]})
     prefetch_related_objects(rows, "spec")
     return [pending_json(row) for row in rows]
+
+
+def _graphs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    if len(rows) > 1:
+        raise InvalidInput({"dependency_graph": ["is available for one session only: session(id)"]})
+    return [graph_json(row) for row in rows]
 
 
 def _queues(actor: Actor, rows: Sequence[Row]) -> list[Any]:

@@ -34,7 +34,7 @@ def shape_of(
 ) -> Any:
     """Return a base of GraphQL types with the fields of `shape`."""
     fields = {
-        name: graphene.Field(_kind_of(field.annotation, (kinds or {}).get(name)))
+        name: graphene.Field(_kind_of(field.annotation, (kinds or {}).get(name)), name=field.alias)
         for name, field in shape.model_fields.items()
         if name not in leave_out
     }
@@ -107,7 +107,7 @@ def arguments_of(
     With `whole`, object fields are taken as JSON, like in REST.
     """
     found = {
-        name: _kind_of(
+        field.alias or name: _kind_of(
             _whole(field.annotation) if whole else field.annotation, (kinds or {}).get(name)
         )
         for name, field in model.model_fields.items()

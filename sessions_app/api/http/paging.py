@@ -203,3 +203,15 @@ def job_set_place(cursor: str | None) -> tuple[int, str]:
     if not known or not name.isprintable():
         raise NotFound("the cursor is invalid")
     return project, name
+
+
+def offset_of(cursor: str | None) -> int:
+    """Return the number of rows before a page of a list that is counted anew each time.
+
+    Raises `NotFound` for an invalid cursor.
+    """
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit()) or len(cursor) > 9:
+        raise NotFound("the cursor is invalid")
+    return int(cursor)

@@ -32,7 +32,7 @@ def expected_of(request: Request) -> Expected | None:
     if sent.strip() == "*":
         return Expected(None)
     if not _LIST.fullmatch(sent.strip()):
-        raise InvalidInput({"If-Match": ['must be ETags as they were sent, such as "5f2c", or *']})
+        raise InvalidInput({"If-Match": ['must be ETags from answers, such as "5f2c", or *']})
     return Expected(frozenset(tag for weak, tag in _TAG.findall(sent) if not weak))
 
 

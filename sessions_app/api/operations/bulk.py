@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt, ValidationError
 
-from sessions_app.api.requests.bodies import SessionCreate, SessionRetry
+from sessions_app.api.requests.bodies import AnotherAttempt, SessionCreate
 from sessions_app.api.requests.queries import SessionConditions
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -17,7 +17,8 @@ from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_pro
 from sessions_app.services.chains.dispatch import BATCH
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
-from sessions_app.services.sessions.submit import Placed, Submitted, sessions_submit
+from sessions_app.services.sessions.submission import Placed
+from sessions_app.services.sessions.submit import Submitted, sessions_submit
 
 MAX_SESSIONS = 1000
 Done = TypeVar("Done")
@@ -98,7 +99,7 @@ class BulkCancel(BulkAction):
     """The body of `POST /sessions/bulk-cancel/`."""
 
 
-class BulkRetry(BulkAction, SessionRetry):
+class BulkRetry(BulkAction, AnotherAttempt):
     """The body of `POST /sessions/bulk-retry/`."""
 
 
@@ -128,7 +129,7 @@ def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:
 
     def retry(roots: Mapping[UUID, UUID]) -> Mapping[UUID, Granted | DomainError]:
         return sessions_retry_paced(
-            roots, by=actor.name, resources=asked.changes(), dry_run=asked.dry_run
+            roots, by=actor.name, changes=asked.asked(), dry_run=asked.dry_run
         )
 
     return _each(actor, Action.SESSION_RETRY, asked, retry)

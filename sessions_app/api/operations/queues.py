@@ -1,7 +1,7 @@
 """Operations on queues."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import (
     Field,
@@ -10,9 +10,11 @@ from pydantic import (
     StrictStr,
 )
 
+from retry.breakers import BreakerRule
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.fields import Label
-from sessions_app.api.requests.bodies import Amounts, CordonBody, ProjectAddress
+from retry.policies.shared_budget import SharedBudget
+from sessions_app.api.requests.bodies import Amounts, CordonBody, PositiveSeconds, ProjectAddress
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
@@ -25,6 +27,12 @@ from sessions_app.services.resources.queues import queue_delete, queue_save
 MAX_LIMITS = 32
 
 
+TimeLimits = dict[
+    Literal["queue_timeout", "scheduling_timeout", "batch_timeout"],
+    dict[Literal["default", "max"], PositiveSeconds],
+]
+
+
 class QueueFields(StrictModel):
     """The changeable fields of a queue."""
 
@@ -35,23 +43,36 @@ class QueueFields(StrictModel):
     resource_limits: Annotated[Amounts, Field(max_length=MAX_LIMITS)] = {}
     """The most that its running sessions may hold together, by resource; `sessions` is their
     number."""
+    time_limits: TimeLimits = {}
+    """By the name of a time of its sessions: the `default`, which those have that do not give it,
+    and the `max`, in seconds."""
     retry_policies: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=63)]],
         Field(max_length=MAX_POLICIES),
     ] = []
     """The names in order; each must be within reach of the project."""
+    breaker: BreakerRule | None = None
+    """When retries of a failure wait because many chains of this queue fail with it. Null: as the
+    project and the cluster say."""
+    retry_budget: SharedBudget | None = None
+    """The most automatic retries of the queue within a window; null: no limit."""
 
     def give(self, queue: Queue, *, only: bool = False) -> set[str]:
         """Write the fields into a queue, with `only` those that were sent. Return their names."""
         fields = {name for name in QueueFields.model_fields if name in self.model_fields_set}
         if not only:
-            fields |= {"priority_factor", "resource_limits", "retry_policies"}
+            fields |= {"priority_factor", "resource_limits", "retry_policies", "time_limits"}
+            fields |= {"breaker", "retry_budget"}
         if self.is_default is None:
             fields.discard("is_default")
         elif queue.is_default and not self.is_default:
             raise InvalidInput({"is_default": ["make another queue the default instead"]})
         for name in fields:
             setattr(queue, name, getattr(self, name))
+        if "breaker" in fields:
+            queue.breaker = self.breaker.model_dump() if self.breaker else None
+        if "retry_budget" in fields:
+            queue.retry_budget = self.retry_budget and self.retry_budget.stored()
         return fields
 
 

@@ -7,14 +7,17 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationInfo,
     field_validator,
 )
 
+from retry.breakers import BreakerRule
 from retry.engine.decide import Mode
 from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.shared_budget import SharedBudget
 from sessions_app.api.requests.queries import lowered
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -25,6 +28,7 @@ from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.resources.retry_config import (
+    EVERYWHERE,
     SETTINGS,
     retry_defaults_delete,
     retry_defaults_put,
@@ -71,8 +75,9 @@ _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 
 
 class SettingsBody(StrictModel):
-    """The kill switch. All other fields are for the cluster only. A null limit means the shipped
-    one."""
+    """The kill switch, whether sessions that fit nowhere are refused, and the retry budget that all
+    chains of the scope share. All other fields are for
+    the cluster only. A null limit means the shipped one."""
 
     mode: Annotated[Mode, BeforeValidator(lowered)] = Mode.ON
     global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
@@ -82,6 +87,14 @@ class SettingsBody(StrictModel):
     """The most retries in a minute; others are postponed. Null means no limit."""
     queue_retries_per_minute: _PerMinute | None = None
     """The same for each queue."""
+    refuse_unfittable: StrictBool | None = None
+    """Whether a submission that fits on no executor is refused. Null: as the scope above says."""
+    breaker: BreakerRule | None = None
+    """When retries of a failure wait because many chains fail with it. Of the cluster or of a
+    project. Null: never."""
+    retry_budget: SharedBudget | None = None
+    """The most automatic retries of the scope within a window. Fields that are not sent get the
+    shipped values; null removes it."""
 
 
 READ = {
@@ -165,17 +178,25 @@ def settings_delete(actor: Actor, names: Mapping[str, str], expected: Expected |
     settings_store(actor, names, {}, expected, keep=False)
 
 
+_ELSEWHERE = {"breaker": "can only be set for the cluster, a project or a queue"}
+
+
 def _settings(scope: ConfigScope, asked: SettingsBody, only: Collection[str]) -> dict[str, Any]:
     sent: dict[str, Any] = {name: getattr(asked, name) for name in only}
+    if sent.get("breaker") is not None:
+        sent["breaker"] = sent["breaker"].model_dump()
+    if asked.retry_budget is not None and "retry_budget" in sent:
+        sent["retry_budget"] = asked.retry_budget.stored()
     if scope.name == "cluster":
         if "default_policy" in sent:
             sent["default_policy"] = sent["default_policy"] or ""
         return sent
+    own = EVERYWHERE | {"breaker"} if scope.project else EVERYWHERE
     errors = {
-        name: ["can only be set for the cluster"]
+        name: [_ELSEWHERE.get(name, "can only be set for the cluster")]
         for name, value in sent.items()
-        if name != "mode" and value is not None
+        if name not in own and value is not None
     }
     if errors:
         raise InvalidInput(errors)
-    return {name: value for name, value in sent.items() if name == "mode"}
+    return {name: value for name, value in sent.items() if name in own}

@@ -6,11 +6,19 @@ from uuid import UUID
 
 from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
 from sessions_app.authorization import Action, Actor, require_user
-from sessions_app.selectors.sessions import queue_resolve, session_get
-from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.core.errors import DomainError
+from sessions_app.selectors.sessions import queue_resolve, session_get, sessions_allowed
+from sessions_app.services.chains.downstream import (
+    Retried,
+    downstream_of,
+    session_retry_downstream,
+)
+from sessions_app.services.chains.manual_retry import sessions_retry_paced
+from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt
-from sessions_app.services.sessions.submit import Placed, Submitted, session_submit
+from sessions_app.services.sessions.submission import Placed
+from sessions_app.services.sessions.submit import Submitted, session_submit
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> Submitted:
@@ -26,6 +34,12 @@ def cancel(actor: Actor, session_id: UUID) -> None:
     chain_cancel(session.root_id, by=actor.name)
 
 
+def give_up(actor: Actor, session_id: UUID) -> None:
+    """End a parked chain."""
+    session = session_get(actor, session_id, Action.SESSION_GIVE_UP)
+    chain_give_up(session.pk, session.root_id, by=actor.name)
+
+
 def preempt(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> None:
     """Stop a run on its executor; its policies decide whether it is retried."""
     asked = SessionPreempt.model_validate(body)
@@ -33,8 +47,24 @@ def preempt(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> None:
     session_preempt(session.pk, by=actor.name, reason=asked.reason)
 
 
-def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> UUID:
-    """Retry by hand at once, without using a budget. Return the new attempt's id."""
+def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> Retried:
+    """Retry by hand at once, without using a budget, also those downstream if that is asked for.
+
+    Raises the first refusal of any of them, and retries none then.
+    """
     asked = SessionRetry.model_validate(body)
     session = session_get(actor, session_id, Action.SESSION_RETRY)
-    return session_retry(session.pk, session.root_id, by=actor.name, resources=asked.changes())
+    down = downstream_of(session.root_id) if asked.downstream else {}
+    if down:
+        _, refusals = sessions_allowed(actor, Action.SESSION_RETRY, list(down))
+        for refusal in refusals.values():
+            raise refusal
+    one, changes = {session.pk: session.root_id}, asked.asked()
+    if asked.dry_run:
+        looked = sessions_retry_paced(one, by=actor.name, changes=changes, dry_run=True)
+        if isinstance(found := looked[session.pk], DomainError):
+            raise found
+        return Retried(None, list(down))
+    return session_retry_downstream(
+        session.pk, session.root_id, down, by=actor.name, changes=changes
+    )

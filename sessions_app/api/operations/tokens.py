@@ -96,7 +96,7 @@ def _end(asked: TokenCreate, latest: datetime | None) -> datetime | None:
         return None
     now = timezone.now()
     if wanted <= now:
-        raise InvalidInput({"expires_at": ["is past"]})
+        raise InvalidInput({"expires_at": ["is in the past"]})
     if wanted > now + timedelta(seconds=MAX_SECONDS):
         raise InvalidInput({"expires_at": ["must be within ten years, or null for never"]})
     if latest is not None and wanted > latest:

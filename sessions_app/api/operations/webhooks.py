@@ -18,13 +18,13 @@ from sessions_app.models.webhooks import MAX_REASON, MAX_URL, DeliveryState
 from sessions_app.selectors.sessions import project_resolve
 from sessions_app.selectors.webhooks import webhook_get
 from sessions_app.webhooks import endpoints
-from sessions_app.webhooks.rules import TYPES
+from sessions_app.webhooks.rules import CLUSTER_TYPES, TYPES
 
 MAX_OVERLAP = 7 * 86_400
 Address = Annotated[StrictStr, Field(min_length=1, max_length=MAX_URL)]
 EventTypes = Annotated[
     list[Annotated[StrictStr, Field(min_length=1, max_length=64)]],
-    Field(max_length=len(TYPES)),
+    Field(max_length=len(TYPES | CLUSTER_TYPES)),
 ]
 Description = Annotated[StrictStr, Field(max_length=MAX_REASON)]
 _STATES = {

@@ -14,8 +14,9 @@ def rendered(
     It takes almost twice as long as a dictionary that names the fields. Lists of sessions, attempts
     and events are long, so they have such dictionaries.
     """
+    names = [field.alias or name for name, field in shape.model_fields.items()]
     return {
         name: values[name] if name in values else getattr(record, name)
-        for name in shape.model_fields
+        for name in names
         if name not in leave_out
     }

@@ -8,8 +8,15 @@ from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Actor
 from sessions_app.in_force.policy_uses import PolicyUses, policies_uses
-from sessions_app.models import FailureCategory, Queue, RetryPolicy, RetryPolicyRevision
+from sessions_app.models import (
+    FailureCategory,
+    PriorityClass,
+    Queue,
+    RetryPolicy,
+    RetryPolicyRevision,
+)
 from sessions_app.selectors.policies import queues_visible, reading_of, revisions_current
+from sessions_app.selectors.priority_classes import addresses_seen
 
 
 def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:
@@ -59,6 +66,20 @@ def _document_json(document: PolicyDocument) -> dict[str, Any]:
 def category_json(category: FailureCategory) -> dict[str, Any]:
     """Return a failure category."""
     return rendered(shapes.Category, category)
+
+
+def priority_classes_json(actor: Actor, rows: Sequence[PriorityClass]) -> list[dict[str, Any]]:
+    """Return priority classes; of those who may name them only what the actor may see."""
+    seen = addresses_seen(actor, rows)
+    return [
+        rendered(
+            shapes.PriorityClass,
+            row,
+            domains=[each for each in row.domains if each in seen],
+            projects=[each for each in row.projects if each in seen],
+        )
+        for row in rows
+    ]
 
 
 def queue_json(queue: Queue) -> dict[str, Any]:

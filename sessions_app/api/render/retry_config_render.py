@@ -8,7 +8,7 @@ from retry.policies.merge import Layer, MergedBounds, merge
 from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
-from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, strictest
+from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, settings_in_force
 from sessions_app.models import RetryDefaults, RetrySettings
 
 
@@ -45,14 +45,20 @@ def _bounds_json(bounds: MergedBounds) -> dict[str, Any]:
 
 
 def settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, Any]:
-    """Return the switch of a scope, and the strictest of it and those above it."""
+    """Return the settings of a scope, and what applies with those above it."""
     domain = scope.project.domain if scope.project else scope.domain
+    in_force = settings_in_force(project=scope.project, domain=domain)
     body: dict[str, Any] = {
         "scope": scope.name,
         "mode": row.mode if row else Mode.ON.value,
-        "effective_mode": strictest(project=scope.project, domain=domain).value,
+        "effective_mode": in_force.mode.value,
+        "refuse_unfittable": row.refuse_unfittable if row else None,
+        "effective_refuse_unfittable": in_force.refuses_unfittable,
+        "retry_budget": row.retry_budget if row else None,
         "updated_at": row.updated_at if row else None,
     }
+    if scope.domain is None:
+        body["breaker"] = row.breaker if row else None
     if scope.name == "cluster":
         limit = row.global_max_retries if row else None
         body["global_max_retries"] = DEFAULT_GLOBAL_MAX_RETRIES if limit is None else limit

@@ -1,11 +1,14 @@
 """Renders sessions, attempts, decisions and job sets."""
 
+import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from podspec.specification import without_values
-from retry.engine.budgets import MANUAL_BUDGET
+from retry.engine.budgets import MANUAL_BUDGET, marks_after
 from retry.engine.decide import budgets, max_attempts, open_budgets
+from retry.engine.decision import PARKED, SWITCH
 from retry.explain.attempts import attempt_words
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
@@ -16,15 +19,17 @@ from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Action, Actor, permitted
-from sessions_app.core.states import WAITING_RETRY, RetryState
+from sessions_app.core.states import GRANTED_RETRY, WAITING_RETRY, RetryState
 from sessions_app.eventlog.reading import JobSet
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, scopes_of
 from sessions_app.models import RetryDecision, Session
+from sessions_app.selectors.dependencies import dependency_graph
+from sessions_app.selectors.priority_classes import class_names
 from sessions_app.selectors.sessions import chain_counts, chains_of
 from sessions_app.selectors.why_pending import why_pending
 
-_FOLLOWED = WAITING_RETRY | {RetryState.RETRIED}
+_FOLLOWED = GRANTED_RETRY | {RetryState.RETRIED}
 
 
 def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
@@ -32,6 +37,7 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
     counts = chain_counts(sessions)
     scopes = scopes_of(sessions)
     named = named_policies((each.project_id, each.retry_policies) for each in sessions)
+    classes = class_names(each.rank for each in sessions)
     return [
         _session(
             session,
@@ -39,6 +45,7 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
             scopes[session.project_id],
             applied(named[session.project_id], session.retry_policies),
         )
+        | {"priority_class": classes.get(session.rank)}
         for session in sessions
     ]
 
@@ -81,10 +88,30 @@ def spec_json(session: Session, actor: Actor) -> dict[str, Any]:
         "cluster_size": spec.cluster_size,
         "batch_timeout": spec.batch_timeout,
         "scheduling_timeout": spec.scheduling_timeout,
+        "queue_timeout": spec.queue_timeout,
         "termination_grace_period": spec.termination_grace_period,
+        "depends_on": _depends_on(session),
+        "on_dependency_failure": spec.on_dependency_failure,
         "cancel_requested_at": session.root.cancel_requested_at,
         "preempt_requested_at": session.preempt_requested_at,
     }
+
+
+def _depends_on(session: Session) -> list[dict[str, Any]]:
+    """Return what its chain waits for: one statement, unless it was read, and none without any."""
+    if not session.spec.on_dependency_failure:
+        return []
+    found = sorted(session.root.dependencies.all(), key=lambda each: each.place)
+    return [
+        {
+            "session_id": each.on_root,
+            "creation_id": each.creation_id,
+            "when": each.wanted,
+            "outcome": each.outcome or None,
+            "met": each.met,
+        }
+        for each in found
+    ]
 
 
 def pending_json(session: Session) -> dict[str, Any]:
@@ -128,9 +155,31 @@ def _session(
         "retry_policies": session.retry_policies,
         "retry_cause": session.retry_cause or None,
         "failure_category": session.failure_category or None,
+        "failure_signature": session.failure_signature or None,
         "retry_counters": session.retry_counters,
+        "progress": progress_json(session),
         "chain_count": chain_count,
         "retry_state": retry_state_json(session, scope, named),
+    }
+
+
+def progress_json(session: Session) -> dict[str, Any] | None:
+    """Return how far a session is or was; None if it told nothing."""
+    told = session.progress
+    if told is None and session.live_progress is not None:
+        told = json.loads(session.live_progress)
+    if told is None:
+        return None
+    return {
+        "step": told["step"],
+        "of": told["of"],
+        "note": told["note"],
+        "best_step": told["best"],
+        "rate": told["rate"],
+        "checkpoint": told.get("checkpoint"),
+        "checkpoint_step": told.get("checkpoint_step"),
+        "updated_at": datetime.fromisoformat(told["at"]),
+        "made_progress": told.get("advanced"),
     }
 
 
@@ -150,7 +199,8 @@ def retry_state_json(
     frozen = InlinePolicy.model_construct(**session.policy)
     policy, _ = bounded(frozen, scope.bounds)
     counters, count = session.retry_counters, session.retry_count
-    unspent = open_budgets(session.session_type, counters, policy, named)
+    marks = _marks(session)
+    unspent = open_budgets(session.session_type, counters, policy, named, marks)
     followed = session.retry_state in _FOLLOWED
     return {
         "state": session.retry_state,
@@ -164,11 +214,23 @@ def retry_state_json(
             ended=session.finished_at is not None,
         ),
         "due_at": decision.due_at if decision and session.retry_state in WAITING_RETRY else None,
+        "held_for": _held_for(session, decision),
         "next_session_id": decision.next_session_id if decision else None,
         "reason": decision.reason if decision else None,
         "rule": (decision.rule or None) if decision else None,
-        "budgets": budgets(counters, policy, named, scope.settings),
+        "budgets": budgets(counters, policy, named, scope.settings, marks),
     }
+
+
+def _held_for(session: Session, decision: RetryDecision | None) -> str | None:
+    if decision is None or session.retry_state != RetryState.HELD:
+        return None
+    return decision.held_for or SWITCH  # servers of the release before name no switch
+
+
+def _marks(session: Session) -> dict[str, int]:
+    advanced = bool(session.progress and session.progress["advanced"])
+    return marks_after(session.retry_counters, session.retry_marks or {}, advanced=advanced)
 
 
 def _paid(decision: RetryDecision | None) -> dict[str, Any] | None:
@@ -194,6 +256,8 @@ def attempt_json(session: Session) -> dict[str, Any]:
         "finished_at": session.finished_at,
         "retry_state": session.retry_state,
         "decision": decision_line(decision) if decision else None,
+        "changes": session.changes,
+        "progress": progress_json(session),
     }
 
 
@@ -211,6 +275,8 @@ def decision_line(decision: RetryDecision) -> str:
         line += " (cancelled)"
     if decision.next_session_id:
         return f"{line}; retried by hand"
+    if decision.held_for == PARKED:
+        return f"{line}; parked"
     if decision.state in {"scheduled", "held"}:
         return f"{line}; {decision.requested_by} asked for one, which waits"
     return line
@@ -230,9 +296,22 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
         avoid_executor=decision.avoid_executor or None,
         dispatched_by=decision.dispatched_by or None,
         requested_by=decision.requested_by or None,
+        held_for=decision.held_for or None,
+        held_key=decision.held_key or None,
     )
     explanation = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
     return {**fields, "explanation": explanation}
+
+
+def graph_json(session: Session) -> dict[str, Any]:
+    """Return the dependencies around the chain of a session."""
+    graph = dependency_graph(session.root_id)
+    return {
+        "session_id": graph.session_id,
+        "nodes": [node._asdict() for node in graph.nodes],
+        "edges": [edge._asdict() for edge in graph.edges],
+        "truncated": graph.truncated,
+    }
 
 
 def job_set_json(each: JobSet) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from sessions_app.authorization import Actor, require_user
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import ApiToken, Domain, Membership, Project
-from sessions_app.selectors.quotas import quotas_standing
+from sessions_app.selectors.quotas import quota_uses
 
 
 def domain_json(domain: Domain) -> dict[str, Any]:
@@ -59,13 +59,13 @@ def whoami_json(actor: Actor, token: ApiToken | None) -> dict[str, Any]:
 def quotas_json(scope: ConfigScope) -> dict[str, Any]:
     """Return the limits of a scope in the form of the input, and the use of all that apply to
     it."""
-    standing = quotas_standing(scope)
-    own = {each.name: each.limit for each in standing if each.scope == scope.name}
+    uses = quota_uses(scope)
+    own = {each.name: each.limit for each in uses if each.scope == scope.name}
     counts = {name: int(own[name]) if name in own else None for name in (SESSIONS, PENDING)}
     resources = {
         name.removeprefix(RESOURCES): limit
         for name, limit in own.items()
         if name.startswith(RESOURCES)
     }
-    usage = [each._asdict() for each in standing]
+    usage = [each._asdict() for each in uses]
     return {"scope": scope.name, **counts, "resources": resources, "usage": usage}

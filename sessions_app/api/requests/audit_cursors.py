@@ -15,7 +15,7 @@ def cursor_read(text: str | None) -> tuple[bool, Place | None]:
             raise ValueError("has no direction")
         return text[0] == "a", place_parsed(text[1:])
     except (ValueError, OverflowError) as error:
-        raise NotFound("the cursor is not one of ours") from error
+        raise NotFound("the cursor is invalid") from error
 
 
 def place_behind(cursor: str | None) -> Place | None:
@@ -25,7 +25,7 @@ def place_behind(cursor: str | None) -> Place | None:
     """
     newer, place = cursor_read(cursor)
     if newer:
-        raise NotFound("the cursor is not one of ours")
+        raise NotFound("the cursor is invalid")
     return place
 
 

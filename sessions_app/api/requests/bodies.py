@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from django.conf import settings
@@ -9,22 +10,28 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    GetJsonSchemaHandler,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationInfo,
     field_validator,
 )
+from pydantic_core import CoreSchema
 
 from podspec.mounts import read_mount
 from podspec.quantity import AMOUNT_PATTERN, parse_resource
 from podspec.resources import check
 from podspec.specification import problem
 from retry.policies.documents import MAX_POLICIES
-from retry.policies.inline import InlinePolicy
+from retry.policies.inline import InlinePolicy, dump_set
 from sessions_app.api.requests.queries import ADDRESS_PATTERN, lowered
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
-from sessions_app.services.sessions.submit import Submission
+from sessions_app.core.cadence import OF_SCHEDULES
+from sessions_app.core.dependencies import MOST, Wanted
+from sessions_app.core.priorities import DEFAULT_CLASS
+from sessions_app.services.sessions.submission import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
@@ -138,27 +145,59 @@ OneLine = Annotated[
 ]
 
 
+def reserved(creation_id: str) -> str:
+    """Return why nobody may give this id, which the server gives itself; "" if they may."""
+    if ":retry:" in creation_id:
+        return "must not contain ':retry:', which marks the ids of retries"
+    if creation_id.startswith(OF_SCHEDULES):
+        return f"must not begin with {OF_SCHEDULES!r}, which marks the ids of schedules' sessions"
+    return ""
+
+
+UNRESERVED = f"(?!{OF_SCHEDULES})(?!.*:retry:)"
 CreationId = Annotated[
     StrictStr,
     Field(
         min_length=1,
         max_length=MAX_CREATION_ID,
-        json_schema_extra={"pattern": r"^(?!.*:retry:)[^\x00]*$"},
+        json_schema_extra={"pattern": rf"^{UNRESERVED}[^\x00]*$"},
     ),
 ]
 
 
-class SessionCreate(StrictModel):
-    """The body of `POST /sessions/`. Only what to run is required; all else has a default."""
+class DependencyAsked(StrictModel):
+    """A session that another one waits for: its id or `creation_id`, and the outcome."""
 
-    project: ProjectAddress | None = None
-    """`domain/name`."""
-    queue: Annotated[StrictStr, Field(max_length=63)] | None = None
+    session: Annotated[
+        StrictStr, Field(min_length=1, max_length=255, json_schema_extra={"pattern": r"^[^\x00]*$"})
+    ]
+    """Its chain counts: any attempt names it."""
+    when: Literal["succeeded", "ended", "failed"] = "succeeded"
+
+
+def _dependency(value: object) -> object:
+    return {"session": value} if isinstance(value, str) else value
+
+
+_NAME_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\x00]*$"}
+
+
+class _OrText:
+    """Describes that a text may stand for the object."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [_NAME_SCHEMA, handler(schema)]}
+
+
+class SessionTemplate(StrictModel):
+    """What a session is, wherever it runs. Only what to run is required; all else has a default."""
+
     name: Annotated[OneLine, Field(max_length=128)] = ""
     job_set: Annotated[
         StrictStr, Field(max_length=128, json_schema_extra={"pattern": f"^({_NAME.pattern})?$"})
     ] = ""
-    creation_id: CreationId | None = None
     session_type: Annotated[
         Literal["batch", "interactive", "inference"], BeforeValidator(lowered)
     ] = "batch"
@@ -167,11 +206,6 @@ class SessionCreate(StrictModel):
     command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
     """It comes after `image` and `pod_spec`, because it may be empty if one of them is given."""
     environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
-    secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
-    """Variables whose values are stored encrypted and shown to nobody but the run.
-
-    They may have 512 KiB together. Answers have only their names.
-    """
     resources: Resources = {}
     mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
@@ -181,8 +215,15 @@ class SessionCreate(StrictModel):
     ] = {}
     cluster_size: Annotated[StrictInt, Field(ge=1, le=10_000), WHOLE] = 1
     priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
+    """It orders the sessions of a class within their queue."""
+    priority_class: Annotated[StrictStr, Field(max_length=63)] = ""
+    """Sessions of a class of a higher value go first. Empty: the class `default`."""
     batch_timeout: PositiveSeconds | None = None
     scheduling_timeout: PositiveSeconds | None = None
+    """The longest time that a pod which was created may have no node."""
+    queue_timeout: PositiveSeconds | None = None
+    """The longest time that each attempt may wait, from its creation or from the end of what it
+    depends on, in its queue and for a node together; then it fails as `scheduler_timeout`."""
     termination_grace_period: GracePeriod = 30.0
     retry_policy: InlinePolicy = InlinePolicy()
     retry_policies: Annotated[
@@ -195,22 +236,6 @@ class SessionCreate(StrictModel):
     @classmethod
     def _job_set(cls, value: str) -> str:
         return _name(value) if value else value
-
-    @field_validator("creation_id")
-    @classmethod
-    def _creation_id(cls, value: str | None) -> str | None:
-        if value is not None and ":retry:" in value:
-            raise ValueError("must not contain ':retry:', which marks the ids of retries")
-        return value
-
-    @field_validator("secret_environ")
-    @classmethod
-    def _secrets(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if both := value.keys() & (info.data.get("environ") or {}).keys():
-            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ also has")
-        if sum(len(each.encode()) for pair in value.items() for each in pair) > MOST_SECRET:
-            raise ValueError(f"holds more than {MOST_SECRET} bytes of names and values")
-        return value
 
     @field_validator("command")
     @classmethod
@@ -225,12 +250,12 @@ class SessionCreate(StrictModel):
         return Submission(
             name=self.name,
             job_set=self.job_set,
-            creation_id=self.creation_id,
             session_type=self.session_type,
             priority=self.priority,
+            priority_class="" if self.priority_class == DEFAULT_CLASS else self.priority_class,
             retry_policy=self.retry_policy,
             retry_policies=tuple(self.retry_policies),
-            secrets=self.secret_environ,
+            creation_id=None,
             spec=self.model_dump(
                 include={
                     "image",
@@ -244,9 +269,60 @@ class SessionCreate(StrictModel):
                     "cluster_size",
                     "batch_timeout",
                     "scheduling_timeout",
+                    "queue_timeout",
                     "termination_grace_period",
                 }
             ),
+        )
+
+
+class SessionCreate(SessionTemplate):
+    """The body of `POST /sessions/`."""
+
+    project: ProjectAddress | None = None
+    """`domain/name`."""
+    queue: Annotated[StrictStr, Field(max_length=63)] | None = None
+    creation_id: CreationId | None = None
+    secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
+    """Variables whose values are stored encrypted and shown to nobody but the run.
+
+    They may have 512 KiB together. Answers have only their names.
+    """
+    depends_on: Annotated[
+        list[Annotated[DependencyAsked, BeforeValidator(_dependency), _OrText()]],
+        Field(max_length=MOST),
+    ] = []
+    """Sessions of the project, also of the same bulk call, that have to end first. A text alone
+    means `succeeded`."""
+    on_dependency_failure: Literal["cancel", "run"] = "cancel"
+    """What happens if a dependency cannot be met any more: the session is cancelled, or it runs
+    once all of them have ended."""
+
+    @field_validator("creation_id")
+    @classmethod
+    def _creation_id(cls, value: str | None) -> str | None:
+        if value is not None and (why := reserved(value)):
+            raise ValueError(why)
+        return value
+
+    @field_validator("secret_environ")
+    @classmethod
+    def _secrets(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if both := value.keys() & (info.data.get("environ") or {}).keys():
+            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ also has")
+        if sum(len(each.encode()) for pair in value.items() for each in pair) > MOST_SECRET:
+            raise ValueError(f"holds more than {MOST_SECRET} bytes of names and values")
+        return value
+
+    def submission(self) -> Submission:
+        """Return the request in the service's form."""
+        asked = super().submission()
+        return replace(
+            asked,
+            creation_id=self.creation_id,
+            secrets=self.secret_environ,
+            depends_on=tuple(Wanted(each.session, each.when) for each in self.depends_on),
+            on_dependency_failure=self.on_dependency_failure,
         )
 
 
@@ -263,13 +339,60 @@ class CordonBody(StrictModel):
     reason: Annotated[StrictStr, Field(min_length=1, max_length=MAX_REASON)]
 
 
-class SessionRetry(StrictModel):
-    """The body of `POST /sessions/{id}/retry/`, which may be empty."""
+class RetryChanges(StrictModel):
+    """Changes to what the next attempt runs, and all later ones of its chain.
+
+    What is left out stays. `environ` and `resources` change those of the previous attempt; a null
+    removes a variable. The fields of `retry_policy` replace those of the chain's own policy; what
+    the chain has spent stays spent.
+    """
+
+    image: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    command: Annotated[list[StrictStr], Field(min_length=1, max_length=4096)] | None = None
+    environ: Annotated[dict[Variable, StrictStr | None], Field(max_length=4096)] | None = None
+    resources: Resources | None = None
+    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000), WHOLE] | None = None
+    retry_policy: InlinePolicy | None = None
+    batch_timeout: PositiveSeconds | None = None
+    """Null removes the limit."""
+    pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
+
+
+class AnotherAttempt(StrictModel):
+    """What a person says about another attempt, of one session or of many."""
 
     resources: Resources = {}
     """They change those of the previous attempt: a given amount replaces its own."""
+    changes: RetryChanges = RetryChanges()
+    reason: Annotated[OneLine, Field(max_length=MAX_REASON)] = ""
+    """Why, for everybody who looks at the attempt."""
 
-    def changes(self) -> dict[str, Any]:
-        """Return the resources in the service's form."""
-        changes: dict[str, Any] = self.model_dump()["resources"]
-        return changes
+    @field_validator("changes")
+    @classmethod
+    def _resources_once(cls, value: RetryChanges, info: ValidationInfo) -> RetryChanges:
+        if value.resources and info.data.get("resources"):
+            raise ValueError("has resources, which the body has, too")
+        return value
+
+    def asked(self) -> dict[str, Any]:
+        """Return all changes in the service's form."""
+        given = self.changes.model_fields_set - {"retry_policy"}
+        dumped = self.changes.model_dump(include=given)
+        # Only a limit can be taken away by a null.
+        kept = {k: v for k, v in dumped.items() if v is not None or k == "batch_timeout"}
+        if self.changes.retry_policy is not None:
+            kept["retry_policy"] = dump_set(self.changes.retry_policy)
+        resources = self.model_dump()["resources"] or kept.get("resources")
+        if resources:
+            kept["resources"] = resources
+        return {**kept, "reason": self.reason} if self.reason else kept
+
+
+class SessionRetry(AnotherAttempt):
+    """The body of `POST /sessions/{id}/retry/`, which may be empty."""
+
+    downstream: StrictBool = False
+    """Also retry the sessions that ended as `dependency_failed` because of this one, at most 1,000.
+    They wait for their dependencies again."""
+    dry_run: StrictBool = False
+    """Return what would be retried, and change nothing."""

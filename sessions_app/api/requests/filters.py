@@ -129,7 +129,7 @@ class ScopeQuery(StrictModel):
         if value is not None and not slash and given is None:
             raise ValueError("must be written 'domain/name', or given with its domain")
         if slash and given not in {None, domain}:
-            raise ValueError(f"is in domain {domain}, not in the one that is given")
+            raise ValueError(f"is in domain {domain}, not in the given domain")
         return value
 
     @property
@@ -153,6 +153,20 @@ class PolicyFilter(ScopeQuery):
         """Return the policies that match the filters."""
         found = policies.filter(archived_at__isnull=not self.archived)
         return found if self.names == (None, None) else policies_of(found, *self.names)
+
+
+class ScheduleFilter(PageQuery):
+    """The filters of `GET /schedules/`."""
+
+    project: Text | None = None
+    """`domain/name`."""
+    name: Text | None = None
+    paused: bool | None = None
+
+    def conditions(self) -> dict[str, Any]:
+        """Return the conditions on schedules."""
+        unpaused = None if self.paused is None else not self.paused
+        return _given(self.project, name=self.name, paused_at__isnull=unpaused)
 
 
 class WebhookFilter(PageQuery):

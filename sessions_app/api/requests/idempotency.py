@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from sessions_app.api.requests.bodies import MAX_CREATION_ID
+from sessions_app.api.requests.bodies import MAX_CREATION_ID, UNRESERVED, reserved
 from sessions_app.core.errors import InvalidInput
 
 HEADER = "Idempotency-Key"
@@ -16,7 +16,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
         "type": "string",
         "minLength": 1,
         "maxLength": MAX_CREATION_ID,
-        "pattern": "^(?!.*:retry:)[!-~]+$",
+        "pattern": f"^{UNRESERVED}[!-~]+$",
     },
     OpenApiParameter.HEADER,
     description="The `creation_id` as a header. The body may repeat it.",
@@ -40,8 +40,8 @@ def with_key(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         return dict(body)
     if not 1 <= len(key) <= MAX_CREATION_ID:
         raise InvalidInput({HEADER: [f"must have 1 to {MAX_CREATION_ID} characters"]})
-    if ":retry:" in key:
-        raise InvalidInput({HEADER: ["must not contain ':retry:', which marks the ids of retries"]})
+    if why := reserved(key):
+        raise InvalidInput({HEADER: [why]})
     if body.get("creation_id") not in (None, key):
         raise InvalidInput(
             {HEADER: ["differs from the creation_id of the body: give only one, or the same"]}

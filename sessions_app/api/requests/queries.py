@@ -77,6 +77,7 @@ class SessionConditions(StrictModel):
     ) = None
     retry_cause: Annotated[RetryCause, BeforeValidator(lowered)] | None = None
     failure_category: Text | None = None
+    signature: Text | None = None
     retry_state: Annotated[RetryState, BeforeValidator(lowered)] | None = None
     exit_code: Annotated[int, Field(ge=-(2**31), lt=2**31)] | None = None
     root: UUID | None = None

@@ -20,6 +20,7 @@ from sessions_app.api.operations import sessions as operations
 from sessions_app.api.render.session_render import (
     attempt_json,
     decision_json,
+    graph_json,
     session_json,
     sessions_json,
     with_chains,
@@ -161,6 +162,18 @@ class RetryDecisionView(RestView):
         return Response(decision_json(session, decision_get(session)))
 
 
+class GraphView(RestView):
+    """`/sessions/{id}/graph/`."""
+
+    actions: ClassVar = {"GET": Action.SESSION_READ}
+
+    @extend_schema(operation_id="sessions_graph", responses=session_shapes.DependencyGraph)
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """The chains that a session waits for, and those that wait for it, also through others."""
+        session = session_get(self.actor, session_id, self.required_action)
+        return Response(graph_json(session))
+
+
 class EventsView(RestView):
     """`/sessions/{id}/events/`."""
 
@@ -254,6 +267,19 @@ class CancelView(RestView):
         return _response(request, session_get(self.actor, session_id), self.actor)
 
 
+class GiveUpView(RestView):
+    """`/sessions/{id}/give-up/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_GIVE_UP}
+
+    @extend_schema(operation_id="sessions_give_up", request=None, responses=session_shapes.Session)
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """End a parked chain as exhausted. The call can be repeated."""
+        require_no_body(request)
+        operations.give_up(self.actor, session_id)
+        return _response(request, session_get(self.actor, session_id), self.actor)
+
+
 class PreemptView(RestView):
     """`/sessions/{id}/preempt/`."""
 
@@ -277,14 +303,19 @@ class RetryView(RestView):
     actions: ClassVar = {"POST": Action.SESSION_RETRY}
 
     @extend_schema(
-        operation_id="sessions_retry", request=SessionRetry, responses={201: session_shapes.Session}
+        operation_id="sessions_retry",
+        request=SessionRetry,
+        responses={201: session_shapes.RetriedSession, 200: session_shapes.RetriedSession},
     )
     def post(self, request: Request, session_id: UUID) -> Response:
         """Retry a session by hand, at once. No budget is charged. The answer is the new attempt.
 
-        It gets the resources of the attempt before; given resources replace them.
+        It gets the resources of the attempt before; given resources replace them. A dry run answers
+        with the session as it is (200).
         """
-        child_id = operations.retry(self.actor, session_id, body_of(request))
-        child = session_get(self.actor, child_id)
-        (body,) = linked(request, session_json(child, self.actor))
-        return self.created(body, f"../../{child_id}/")
+        made = operations.retry(self.actor, session_id, body_of(request))
+        shown = session_get(self.actor, made.child_id or session_id)
+        (body,) = linked(request, session_json(shown, self.actor))
+        if made.downstream:
+            body["downstream"] = made.downstream
+        return self.created(body, f"../../{shown.pk}/") if made.child_id else Response(body)

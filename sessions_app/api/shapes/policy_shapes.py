@@ -5,8 +5,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from retry.breakers import BreakerRule
 from retry.policies.categories import CategoryMatcher
 from retry.policies.documents import PolicyDocument
+from retry.policies.shared_budget import SharedBudget
 from sessions_app.api.shapes.pages import Page
 
 
@@ -81,6 +83,31 @@ class CategoryPage(Page[Category]):
     """Failure categories, in the order in which they are tried."""
 
 
+class PriorityClass(BaseModel):
+    """A priority class: sessions of a higher value go first within their queue."""
+
+    name: str
+    value: int
+    """Sessions have it, so it never changes. The class `default` has 0."""
+    preemptible: bool
+    """Whether its running sessions may have to make room for others."""
+    may_preempt: bool
+    """Whether its waiting sessions may take the room of lower classes."""
+    protected_for: float
+    """Seconds of running in which a session makes no room."""
+    domains: list[str]
+    """The domains whose projects may name it."""
+    projects: list[str]
+    """The projects that may name it. If both are empty, only cluster admins may; the class
+    `default` is for all."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class PriorityClassPage(Page[PriorityClass]):
+    """Priority classes, lowest value first."""
+
+
 class QueueUsage(BaseModel):
     """The usage of a queue when it was last computed. The priority decays toward the current
     share."""
@@ -93,7 +120,7 @@ class QueueUsage(BaseModel):
     effective_priority: float
     """The current priority times the factor.
 
-    The queue with the lowest value gets the next session.
+    It decides which queue gets the next session if both are near their shares.
     """
     computed_at: datetime
 
@@ -106,7 +133,14 @@ class Queue(BaseModel):
     is_default: bool
     priority_factor: float
     resource_limits: dict[str, str]
+    time_limits: dict[str, dict[str, float]]
+    """By the name of a time of sessions: its `default` and its `max`, in seconds."""
     retry_policies: list[str]
+    breaker: BreakerRule | None
+    """When retries of a failure wait because many chains of the queue fail with it; null: as the
+    project and the cluster say."""
+    retry_budget: SharedBudget | None
+    """The most automatic retries of the queue within a window."""
     cordoned: bool
     cordon_reason: str
     created_at: datetime

@@ -6,7 +6,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, RootModel
 
+from retry.breakers import BreakerRule
 from retry.evidence.causes import RetryCause
+from retry.policies.shared_budget import SharedBudget
 from sessions_app.api.shapes.pages import ForwardPage, Page
 from sessions_app.api.shapes.words import DecisionState, RetryReason
 from sessions_app.core.states import RetryState, Status
@@ -14,11 +16,16 @@ from sessions_app.selectors.why_pending import Reason
 
 
 class Budget(BaseModel):
-    """The usage of one budget of a chain. A null limit means no limit."""
+    """The usage of one budget of a chain. A null limit means no limit.
+
+    With a `window` the limit counts only the retries of the last seconds, and `used` counts all.
+    """
 
     name: str
     used: int
     limit: int | None
+    window: float | None = None
+    """Seconds; left out if the limit counts for the whole chain."""
 
 
 class SessionRetryState(BaseModel):
@@ -26,6 +33,8 @@ class SessionRetryState(BaseModel):
 
     `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
     is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
+    `held_for` is what holds the retry while `state` is `held`: `switch`, `breaker` or
+    `shared_budget`.
     """
 
     state: RetryState
@@ -33,10 +42,31 @@ class SessionRetryState(BaseModel):
     max_attempts: int | None
     summary: str
     due_at: datetime | None
+    held_for: str | None
     next_session_id: UUID | None
     reason: RetryReason | None
     rule: str | None
     budgets: list[Budget]
+
+
+class SessionProgress(BaseModel):
+    """The progress of an attempt: how far it is, or was at its end, by the lines that it printed.
+
+    `step`, `of` and `note` are those of its last line; `of` is null if it did not say of how many.
+    `checkpoint` is its newest one, `checkpoint_step` the step of that line. `best_step` is its
+    highest step, `rate` its steps a second lately; null until it told twice.
+    """
+
+    step: float
+    of: float | None
+    note: str
+    best_step: float
+    rate: float | None
+    checkpoint: str | None
+    checkpoint_step: float | None
+    updated_at: datetime
+    made_progress: bool | None
+    """Whether an ended attempt came further than all attempts before it; null while it runs."""
 
 
 class SessionSummary(BaseModel):
@@ -50,6 +80,8 @@ class SessionSummary(BaseModel):
     creation_id: str
     session_type: str
     priority: int
+    priority_class: str | None
+    """Null if the class was deleted."""
     owner: str | None
     status: Status
     status_message: str
@@ -70,7 +102,11 @@ class SessionSummary(BaseModel):
     retry_policies: list[str]
     retry_cause: RetryCause | None
     failure_category: str | None
+    failure_signature: str | None
+    """The key of the failure: failures of one kind have the same. Null if it has not failed."""
     retry_counters: dict[str, int]
+    progress: SessionProgress | None
+    """How far it is, if it told."""
     chain_count: int
     """The number of attempts of its chain."""
     chain_url: str
@@ -92,6 +128,20 @@ class WhyPending(BaseModel):
     """The sessions of its queue that go before it, counted up to 1,000."""
 
 
+class SessionDependency(BaseModel):
+    """A chain that a session waits for.
+
+    `outcome` (`succeeded`, `failed` or `cancelled`) and `met` are null until the end was seen.
+    """
+
+    session_id: UUID
+    """The first attempt of the chain."""
+    creation_id: str
+    when: str
+    outcome: str | None
+    met: bool | None
+
+
 class Session(SessionSummary):
     """A session with all details."""
 
@@ -111,7 +161,12 @@ class Session(SessionSummary):
     cluster_size: int
     batch_timeout: float | None
     scheduling_timeout: float | None
+    queue_timeout: float | None
     termination_grace_period: float
+    depends_on: list[SessionDependency]
+    """What its chain waits for, or has waited for, in the order of the request."""
+    on_dependency_failure: str | None
+    """`cancel` or `run`; null without dependencies."""
     cancel_requested_at: datetime | None
     preempt_requested_at: datetime | None
     pending_reason: str | None
@@ -120,11 +175,58 @@ class Session(SessionSummary):
     quota."""
 
 
+class DependencyNode(BaseModel):
+    """A chain of a graph. What exists only in the log has the status that was seen, or null."""
+
+    session_id: UUID
+    """The first attempt of the chain."""
+    tip_session_id: UUID
+    """The newest one, whose status this is."""
+    creation_id: str
+    name: str
+    status: Status | None
+    retry_state: RetryState | None
+    retry_cause: RetryCause | None
+
+
+class DependencyEdge(BaseModel):
+    """`session_id` waits for `depends_on`, both first attempts of chains.
+
+    `outcome` (`succeeded`, `failed` or `cancelled`) and `met` are null until the end was seen.
+    """
+
+    session_id: UUID
+    depends_on: UUID
+    when: str
+    outcome: str | None
+    met: bool | None
+
+
+class DependencyGraph(BaseModel):
+    """All chains that a chain waits for, or that wait for it, also through others.
+
+    `truncated`: there are more than 1,000 in one of the two directions.
+    """
+
+    session_id: UUID
+    nodes: list[DependencyNode]
+    edges: list[DependencyEdge]
+    truncated: bool
+
+
 class SubmittedSession(Session):
     """The submitted session."""
 
     warnings: list[str] = []
     """The fields of the request that have no effect; left out if there are none."""
+
+
+class RetriedSession(Session):
+    """The new attempt, or in a dry run the failed one."""
+
+    downstream: list[UUID] = []
+    """The new attempts of the sessions downstream, or in a dry run the failed ones; left out if
+    there are none."""
 
 
 class SessionPage(Page[ListedSession]):
@@ -204,6 +306,11 @@ class Attempt(BaseModel):
     finished_at: datetime | None
     retry_state: RetryState
     decision: str | None
+    changes: dict[str, Any] | None
+    """What the person changed who asked for this attempt, with the `reason`. Of variables only the
+    names, of a pod specification only that it changed."""
+    progress: SessionProgress | None
+    """How far it is, or was at its end; null if it told nothing."""
 
 
 class AttemptPage(ForwardPage[Attempt]):
@@ -239,6 +346,10 @@ class Decision(BaseModel):
     resources: dict[str, Any] | None
     paced: bool
     requested_by: str | None
+    held_for: str | None
+    """What holds a retry that waits: `switch`, `breaker`, `shared_budget` or `parked`."""
+    held_key: str | None
+    """Which one of these holds it, such as a signature; null where there is only one."""
     next_session_id: UUID | None
     dispatched_by: str | None
     dispatched_at: datetime | None
@@ -305,18 +416,27 @@ class Defaults(BaseModel):
 
 
 class Settings(BaseModel):
-    """The kill switch of a scope, and the one in effect, which includes the scopes above.
+    """The settings of a scope, and those in effect, which include the scopes above.
 
-    Optional fields exist only for the cluster.
+    Optional fields exist only for the cluster; `breaker` exists for projects, too.
     """
 
     scope: str
     mode: str
     effective_mode: str
+    refuse_unfittable: bool | None
+    """Whether a submission that fits on no executor is refused; null: as the scope above says."""
+    effective_refuse_unfittable: bool
+    """The same with the scopes above."""
+    retry_budget: SharedBudget | None
+    """The most automatic retries of this scope within a window; those of the scopes above apply,
+    too."""
     global_max_retries: int | None = None
     default_policy: str | None = None
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None
+    breaker: BreakerRule | None = None
+    """When retries of a failure wait because many chains fail with it; null: never."""
     updated_at: datetime | None
 
 

@@ -47,6 +47,7 @@ class WebhookDelivery(BaseModel):
     """The `webhook-id`, by which a receiver detects repetitions."""
     type: str
     event_id: int | None
+    """None for a ping, and for an event that belongs to no session."""
     session_id: UUID | None
     state: Literal["waiting", "delivered", "failed"]
     attempts: int

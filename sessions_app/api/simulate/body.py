@@ -78,6 +78,8 @@ class GivenTermination(_Given):
     pod_message: str | None = None
     node: str | None = None
     at: Annotated[_Number, Field(ge=0, le=MAX_AT)] | None = None
+    made_progress: StrictBool | None = None
+    """Whether the attempt came further than all before it."""
     lease_expired: bool | None = None
     containers: list[GivenContainer] | None = None
     rank: Annotated[int, Field(ge=0, lt=2**31)] | None = None

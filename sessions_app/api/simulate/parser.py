@@ -18,6 +18,7 @@ from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
+from retry.signatures.signature import signature
 from retry.simulate import Draft, Ending, Past, made_up_id
 from sessions_app.api.http.json_reader import InvalidJSONError, JSONReader, TooDeepError
 from sessions_app.api.http.parsing import BODY, BodyTooLarge, checked, parse_facts
@@ -199,10 +200,14 @@ class _Call:
             self._note(field_errors(error, self._path))
             return None
         known = given.session_id
+        termination = Termination.from_json(value)
         return Ending(
-            Termination.from_json(value),
+            termination,
             made_up_id(chain, position) if known is None else str(known),
             given.at,
+            # As far as the message tells it: nobody gives what the program printed.
+            signature=signature(termination).key if termination.status == "error" else "",
+            advanced=bool(given.made_progress),
         )
 
     def _note(self, errors: Errors) -> None:

@@ -75,6 +75,7 @@ def simulated_json(attempt: Attempt) -> dict[str, Any]:
         "delay": decision.delay,
         "avoid_node": decision.avoid_node or None,
         "resources": decision.resources,
+        "placement": decision.placement,
         "trace": decision.trace,
     }
 
@@ -83,7 +84,7 @@ _SUCCEEDED: dict[str, Any] = {
     **dict.fromkeys(
         (
             *("cause", "failure_category", "action", "reason", "rule", "paid_by", "used"),
-            *("limit", "delay", "avoid_node", "resources"),
+            *("limit", "delay", "avoid_node", "resources", "placement"),
         )
     ),
     "trace": [],

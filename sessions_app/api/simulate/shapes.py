@@ -28,6 +28,8 @@ class SimulatedAttempt(BaseModel):
     delay: float | None
     avoid_node: str | None
     resources: dict[str, Any] | None
+    placement: dict[str, Any] | None
+    """`nodeSelector` and `executors` that the rule gives the next attempt; null: as before."""
     trace: list[dict[str, Any]]
 
 
@@ -36,7 +38,7 @@ class SimulatedChain(BaseModel):
     unknown."""
 
     attempts: list[SimulatedAttempt]
-    outcome: Literal["succeeded", "exhausted", "not_retried", "cancelled", "retrying"]
+    outcome: Literal["succeeded", "exhausted", "parked", "not_retried", "cancelled", "retrying"]
 
 
 class ChangedChain(BaseModel):

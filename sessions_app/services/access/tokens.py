@@ -123,7 +123,7 @@ def _record_use(token_id: int, now: datetime) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_USED, {"id": token_id, "now": now})
     except DatabaseError as error:
-        logger.warning("the use of a token is not recorded: %s", error)
+        logger.warning("cannot record the use of a token: %s", error)
 
 
 @transaction.atomic

@@ -10,16 +10,20 @@ from uuid import UUID
 from django.db import connection
 from uuid_utils.compat import uuid7
 
-from retry.engine.budgets import MANUAL_BUDGET
+from retry.engine.budgets import MANUAL_BUDGET, marks_after
 from retry.engine.decide import counters_after, max_attempts, open_budgets
-from retry.policies.inline import parse_policy_json
+from retry.policies.inline import parse_policy_json, whole
 from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
 from sessions_app.core.columns import NULL, SESSION, SPEC
+from sessions_app.core.priorities import refolded_sql
+from sessions_app.core.progress import CHAIN_PROGRESS
+from sessions_app.core.retry_changes import SPEC_FIELDS, Changes, changes_shown
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, RetryState, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
+from sessions_app.db.writes import together, write
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.locks import LockedSession, StoredDecision
@@ -51,6 +55,10 @@ class Retry:
     resources: Mapping[str, Any] | None = None
     resources_before: Mapping[str, Any] | None = None
     """The resources without the change by a person, if there was one."""
+    changes: Changes | None = None
+    """What a person or a rule changes for the child and the attempts after it."""
+    blocked: bool = False
+    """Whether the child waits for the dependencies of its chain again."""
 
     @property
     def limit(self) -> int | None:
@@ -63,6 +71,10 @@ class Retry:
         if self.paid_by != MANUAL:
             return {}
         return {"paid_by": MANUAL, "used": self.used_by_hand, "limit": None}
+
+    @property
+    def takes_new_spec(self) -> bool:
+        return self.resources is not None or not SPEC_FIELDS.isdisjoint(self.changes or ())
 
     @property
     def avoid_executors(self) -> list[str]:
@@ -103,13 +115,6 @@ def children_create(
     children = [_child(retry) for retry in retries]
     pairs = list(zip(retries, children, strict=True))
     _insert_specs(pairs)
-    _insert_children(pairs, now)
-    # Counted but never refused: the chain was admitted once.
-    usage_note(
-        Move(child.id, child.project_id, None, Phase.WAITING)
-        for retry, child in pairs
-        if retry.parent.limited
-    )
     decisions_paid_by_hand(
         [
             (retry.parent.id, retry.used_by_hand)
@@ -117,16 +122,24 @@ def children_create(
             if retry.paid_by == MANUAL and retry.decision and retry.decision.paid_by != MANUAL
         ]
     )
-    decisions_dispatched(
-        [
-            (retry.parent.id, child.id, retry.by, _dumped(retry.resources))
-            for retry, child in pairs
-            if retry.decision is not None
-        ],
-        now=now,
+    with together():
+        _insert_children(pairs, now)
+        decisions_dispatched(
+            [
+                (retry.parent.id, child.id, retry.by, _dumped(retry.resources))
+                for retry, child in pairs
+                if retry.decision is not None
+            ],
+            now=now,
+        )
+        _change_parents(pairs, now)
+        audit_append(_audits(pairs, scopes), now=now)
+    # Counted but never refused: the chain was admitted once.
+    usage_note(
+        Move(child.id, child.project_id, None, Phase.WAITING)
+        for retry, child in pairs
+        if retry.parent.limited
     )
-    _change_parents(pairs, now)
-    audit_append(_audits(pairs, scopes), now=now)
     wakeups.work_after_commit()
     return children
 
@@ -140,12 +153,12 @@ def _child(retry: Retry) -> Child:
         job_set=parent.job_set,
         retry_count=parent.retry_count + 1,
         counters=counters_after(parent.retry_counters, retry.paid_by),
-        spec_id=None if retry.resources is None else uuid7(),
+        spec_id=uuid7() if retry.takes_new_spec else None,
     )
 
 
-def _dumped(resources: Mapping[str, Any] | None) -> str | None:
-    return None if resources is None else json.dumps(resources)
+def _dumped(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 _Pairs = Sequence[tuple[Retry, Child]]
@@ -157,10 +170,39 @@ _SPEC_GIVEN: dict[str, _Source] = {
     "id": lambda _, child: child.spec_id,
     "parent_id": lambda retry, _: retry.parent.id,
     "resources": lambda retry, _: _dumped(retry.resources),
+    "changes": lambda retry, _: _dumped(retry.changes or {}),
 }
-_SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb"}
+_SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb", "changes": "jsonb"}
+_CHANGED = "v.changes::jsonb"
+_POD_SPEC = f"coalesce({_CHANGED} -> 'pod_spec', c.pod_spec, '{{}}')"
+_SELECTOR = f"({_CHANGED} #> '{{placement,nodeSelector}}')"
+_LABELS = f"({_CHANGED} #> '{{placement,executors,labels}}')"
+
+
+def _selecting(path: str) -> str:
+    """Return the pod specification with the labels of a rule over those at a path."""
+    had = f"{_POD_SPEC} #> '{{{path}}}'"
+    own = f"CASE jsonb_typeof({had}) WHEN 'object' THEN {had} ELSE '{{}}' END"
+    return f"jsonb_set({_POD_SPEC}, '{{{path}}}', {own} || {_SELECTOR})"
+
+
 _SPEC_BORN = {name: f"c.{name}" for name in SPEC}
-_SPEC_BORN |= {name: from_array(name, SPEC[name]) for name in ("id", "resources")}
+_SPEC_BORN |= {
+    "id": "v.id",
+    "resources": "coalesce(v.resources::jsonb, c.resources)",
+    "image": f"coalesce({_CHANGED} ->> 'image', c.image)",
+    "command": f"coalesce({_CHANGED} -> 'command', c.command)",
+    # A null removes a variable; no variable is null.
+    "environ": f"jsonb_strip_nulls(c.environ || coalesce({_CHANGED} -> 'environ', '{{}}'))",
+    "batch_timeout": f"""CASE WHEN {_CHANGED} ? 'batch_timeout'
+        THEN ({_CHANGED} ->> 'batch_timeout')::float8 ELSE c.batch_timeout END""",
+    "pod_spec": f"""CASE WHEN {_SELECTOR} IS NULL
+            THEN coalesce({_CHANGED} -> 'pod_spec', c.pod_spec)
+        WHEN jsonb_typeof({_POD_SPEC} -> 'spec') = 'object' THEN {_selecting("spec,nodeSelector")}
+        ELSE {_selecting("nodeSelector")} END""",
+    "executor_labels": f"""CASE WHEN {_LABELS} IS NULL THEN c.executor_labels
+        ELSE coalesce(c.executor_labels, '{{}}') || {_LABELS} END""",
+}
 _INSERT_SPECS = f"""
     {inserted("sessions_app_sessionspec", _SPEC_BORN)}
     FROM {unnested(_SPEC_SENT)}
@@ -181,18 +223,45 @@ _GIVEN: dict[str, _Source] = {
     "id": lambda _, child: child.id,
     "spec_id": lambda _, child: child.spec_id,
     "parent_id": lambda retry, _: retry.parent.id,
+    "phase": lambda retry, _: Phase.BLOCKED if retry.blocked else Phase.WAITING,
     "retry_counters": lambda _, child: json_text(child.counters),
     "avoid_node": lambda retry, _: retry.decision.avoid_node if retry.decision else "",
     "avoid_executors": lambda retry, _: json_text(retry.avoid_executors),
+    "changes": lambda retry, _: _dumped(changes_shown(retry.changes)),
+    "retry_marks": lambda retry, _: _dumped(_marks(retry.parent) or None),
 }
-_SENT = {name: SESSION[name].type for name in _GIVEN}
+
+
+def _marks(parent: LockedSession) -> dict[str, int]:
+    advanced = bool(parent.progress and parent.progress["advanced"])
+    return marks_after(parent.retry_counters, parent.retry_marks or {}, advanced=advanced)
+
+
+def _max_retries(retry: Retry) -> int | None:
+    frozen = (retry.changes or {}).get("frozen")
+    return None if frozen is None else whole(frozen)["max_retries"]
+
+
+# Of the person who asks; parts of `changes` with columns of their own.
+_ASKED: dict[str, _Source] = {
+    "priority": lambda retry, _: (retry.changes or {}).get("priority"),
+    "retry_policy": lambda retry, _: _dumped((retry.changes or {}).get("frozen")),
+    "max_retries": lambda retry, _: _max_retries(retry),
+}
+_SENT = {name: SESSION[name].type for name in (*_GIVEN, *_ASKED)}
 _BORN = {name: each.born or f"p.{name}" for name, each in SESSION.items() if each.born != NULL}
 _BORN |= {name: from_array(name, kind) for name, kind in _SENT.items()}
+_BORN |= {name: f"coalesce({from_array(name, _SENT[name])}, p.{name})" for name in _ASKED}
 _BORN |= {
+    # The class of a chain stays.
+    "priority": f"coalesce({refolded_sql('p.priority', 'v.priority')}, p.priority)",
     "spec_id": "coalesce(v.spec_id, p.spec_id)",
     "creation_id": "r.creation_id || ':retry:' || (p.retry_count + 1)",
-    "created_at": "%(now)s",
+    "created_at": "%s",
     "retry_count": "p.retry_count + 1",
+    "chain_progress": CHAIN_PROGRESS,
+    "wait_deadline": f"""CASE v.phase WHEN '{Phase.WAITING}'
+        THEN %s::timestamptz + make_interval(secs => c.queue_timeout) END""",
     "scheduling_key": scheduling_key_sql(
         resources="c.resources",
         pods="c.cluster_size",
@@ -201,11 +270,12 @@ _BORN |= {
         avoid_node="v.avoid_node",
         avoid_node_of="CASE v.avoid_node WHEN '' THEN '' ELSE p.executor END",
         avoid_executors="v.avoid_executors::jsonb",
+        executor_labels="c.executor_labels",
     ),
 }
 _INSERT_CHILDREN = f"""
     {inserted("sessions_app_session", _BORN)}
-    FROM {unnested(_SENT)}
+    FROM {unnested(_SENT, by_place=True)}
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_session r ON r.id = p.root_id
     JOIN sessions_app_sessionspec c ON c.id = coalesce(v.spec_id, p.spec_id)
@@ -213,8 +283,8 @@ _INSERT_CHILDREN = f"""
 
 
 def _insert_children(pairs: _Pairs, now: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT_CHILDREN, {"now": now, **arrays(_GIVEN, *zip(*pairs, strict=True))})
+    values = arrays({**_GIVEN, **_ASKED}, *zip(*pairs, strict=True))
+    write(_INSERT_CHILDREN, [now, now, *values.values()])
 
 
 def _change_parents(pairs: _Pairs, now: datetime) -> None:
@@ -238,6 +308,8 @@ def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:
     facts: dict[str, object] = {"next_session_id": str(child.id), "paid_by": retry.paid_by}
     if retry.resources is not None:
         facts["resources"] = retry.resources
+    if changes := changes_shown(retry.changes):
+        facts["changes"] = changes
     if retry.decision is not None:
         facts["decision"] = {
             "state": "dispatched",
@@ -271,7 +343,9 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
         scope = scopes[parent.project_id]
         policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
         applying = applied(named[parent.project_id], parent.retry_policies)
-        unspent = open_budgets(parent.session_type, child.counters, policy, applying)
+        unspent = open_budgets(
+            parent.session_type, child.counters, policy, applying, _marks(parent)
+        )
         attempts = max_attempts(child.retry_count, unspent, scope.settings)
         rows.append(_audit(retry, child, attempts))
     return rows
@@ -290,6 +364,8 @@ def _audit(retry: Retry, child: Child, attempts: int | None) -> AuditRow:
         data["resources"] = retry.resources
     if retry.resources_before is not None:
         data["resources_before"] = retry.resources_before
+    if changes := changes_shown(retry.changes):
+        data["changes"] = changes
     about = str(retry.parent.id)
     return AuditRow(
         retry.by or ENGINE, DISPATCH, "session", about, data, child.project_id, child.root_id

@@ -12,6 +12,7 @@ from django.db import connection
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decide import Decision
 from sessions_app.db.bulk import array, columns, json_text
+from sessions_app.db.writes import together, write
 from sessions_app.services.write.transitions import fact
 
 
@@ -20,6 +21,7 @@ class NewDecision:
     """A decision about one session, and the facts it is based on (JSON)."""
 
     session_id: UUID
+    project_id: int
     decision: Decision
     termination: dict[str, Any]
     avoid_executor: str
@@ -27,30 +29,45 @@ class NewDecision:
     """The resources of the next attempt, if they differ."""
     preempted_at: datetime | None = None
 
+    @property
+    def changes(self) -> dict[str, Any] | None:
+        """Return what its rule changes for the next attempt, in the form of `retry_changes.py`."""
+        place = self.decision.placement
+        return None if place is None else {"placement": dict(place)}
 
+
+# The trace has a table of its own, since dispatch writes the decision's row again.
+_TRACE = """
+    INSERT INTO sessions_app_retrytrace (session_id, steps)
+    SELECT t.session_id, t.steps::jsonb FROM unnest(%s::uuid[], %s::text[]) AS t(session_id, steps)
+"""
 _INSERT = """
     INSERT INTO sessions_app_retrydecision
-        (session_id, state, action, reason, cause, rule, paid_by, used, "limit", delay, due_at,
-         avoid_node, avoid_executor, termination, policy_revisions, trace, resources,
-         preempted_at, decided_at, dispatched_by)
-    SELECT v.session_id, v.state, v.action, v.reason, v.cause, v.rule, v.paid_by, v.used, v.lim,
-        v.delay, v.due_at, v.avoid_node, v.avoid_executor, v.termination::jsonb,
-        v.revisions::jsonb, v.trace::jsonb, v.resources::jsonb, v.preempted_at, %s, ''
-    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
-        %s::int[], %s::int[], %s::float8[], %s::timestamptz[], %s::text[], %s::text[], %s::text[],
-        %s::text[], %s::text[], %s::text[], %s::timestamptz[])
-        AS v(session_id, state, action, reason, cause, rule, paid_by, used, lim, delay, due_at,
-             avoid_node, avoid_executor, termination, revisions, trace, resources, preempted_at)
+        (session_id, project_id, state, action, reason, cause, rule, paid_by, used, "limit", delay,
+         due_at, avoid_node, avoid_executor, termination, policy_revisions, resources,
+         preempted_at, held_for, held_key, changes, decided_at, dispatched_by)
+    SELECT v.session_id, v.project_id, v.state, v.action, v.reason, v.cause, v.rule, v.paid_by,
+        v.used, v.lim, v.delay, v.due_at, v.avoid_node, v.avoid_executor, v.termination::jsonb,
+        v.revisions::jsonb, v.resources::jsonb, v.preempted_at, v.held_for, v.held_key,
+        v.changes::jsonb, %s, ''
+    FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
+        %s::text[], %s::text[], %s::int[], %s::int[], %s::float8[], %s::timestamptz[], %s::text[],
+        %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[],
+        %s::text[], %s::text[])
+        AS v(session_id, project_id, state, action, reason, cause, rule, paid_by, used, lim, delay,
+             due_at, avoid_node, avoid_executor, termination, revisions, resources,
+             preempted_at, held_for, held_key, changes)
 """
 
 
 def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
-    """Write the decisions of one settled batch in one statement."""
+    """Write the decisions of one settled batch, and their traces."""
     if not news:
         return
     rows = [
         (
             new.session_id,
+            new.project_id,
             new.decision.state,
             new.decision.action,
             new.decision.reason,
@@ -65,14 +82,18 @@ def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
             new.avoid_executor,
             json_text(new.termination),
             json_text(new.decision.revisions),
-            json_text(new.decision.trace),
             None if new.resources is None else json.dumps(new.resources),
             new.preempted_at,
+            new.decision.held_for,
+            new.decision.held_key,
+            None if new.changes is None else json.dumps(new.changes),
         )
         for new in news
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, [now, *columns(rows)])
+    decided = columns(rows)
+    with together():
+        write(_TRACE, [decided[0], array(json_text(new.decision.trace) for new in news)])
+        write(_INSERT, [now, *decided])
 
 
 def decision_fact(decision: Decision) -> dict[str, Any]:
@@ -95,16 +116,33 @@ def decision_fact(decision: Decision) -> dict[str, Any]:
 
 # Each of these moves decisions whose roots are locked.
 _HOLD = """
-    UPDATE sessions_app_retrydecision SET state = 'held' WHERE session_id = ANY(%s::uuid[])
+    UPDATE sessions_app_retrydecision SET state = 'held', held_for = %s, held_key = ''
+    WHERE session_id = ANY(%s::uuid[])
+"""
+_HOLD_BY_KEY = """
+    UPDATE sessions_app_retrydecision d SET state = 'held', held_for = %s, held_key = v.key
+    FROM unnest(%s::uuid[], %s::text[]) AS v(session_id, key) WHERE d.session_id = v.session_id
+"""
+_HOLD_BY = """
+    UPDATE sessions_app_retrydecision d
+    SET state = 'held', held_for = %s, held_key = v.key, held_order = v.place
+    FROM unnest(%s::uuid[], %s::text[], %s::timestamptz[]) AS v(session_id, key, place)
+    WHERE d.session_id = v.session_id
 """
 # A slot in the past is lost: it was for the time before the switch was changed.
 _RESUME = """
-    UPDATE sessions_app_retrydecision SET state = 'scheduled', paced = paced AND due_at > %s
+    UPDATE sessions_app_retrydecision SET state = 'scheduled', paced = paced AND due_at > %s,
+        held_for = '', held_key = ''
     WHERE session_id = ANY(%s::uuid[])
 """
 _CANCEL = """
-    UPDATE sessions_app_retrydecision SET state = 'cancelled'
+    UPDATE sessions_app_retrydecision SET state = 'cancelled', held_for = '', held_key = ''
     WHERE session_id = ANY(%s::uuid[]) RETURNING session_id, paced, due_at
+"""
+_GIVE_UP = """
+    UPDATE sessions_app_retrydecision
+    SET state = 'final', due_at = NULL, held_for = '', held_key = ''
+    WHERE session_id = ANY(%s::uuid[])
 """
 _POSTPONE = """
     UPDATE sessions_app_retrydecision d SET due_at = v.due_at, paced = true
@@ -114,9 +152,10 @@ _POSTPONE = """
 _REQUEST = """
     UPDATE sessions_app_retrydecision d SET state = 'scheduled', due_at = v.due_at, paced = true,
         paid_by = v.paid_by, used = v.used, "limit" = v.lim, resources = v.resources::jsonb,
-        requested_by = %s
-    FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::int[], %s::int[], %s::text[])
-        AS v(session_id, due_at, paid_by, used, lim, resources)
+        requested_by = %s, held_for = '', held_key = '', changes = v.changes::jsonb
+    FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::int[], %s::int[], %s::text[],
+            %s::text[])
+        AS v(session_id, due_at, paid_by, used, lim, resources, changes)
     WHERE d.session_id = v.session_id
 """
 _PAID_BY_HAND = """
@@ -125,16 +164,28 @@ _PAID_BY_HAND = """
 """
 _DISPATCHED = """
     UPDATE sessions_app_retrydecision d SET state = 'dispatched', next_session_id = v.child_id,
-        dispatched_at = %s, dispatched_by = v.by, resources = v.resources::jsonb
+        dispatched_at = %s, dispatched_by = v.by, resources = v.resources::jsonb,
+        held_for = '', held_key = ''
     FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[])
         AS v(session_id, child_id, by, resources)
     WHERE d.session_id = v.session_id
 """
 
 
-def decisions_hold(session_ids: Sequence[UUID]) -> None:
-    """Remove decisions from the index of due ones until their switches are on again."""
-    _execute(_HOLD, [array(session_ids)])
+def decisions_hold(session_ids: Sequence[UUID], *, held_for: str) -> None:
+    """Remove decisions from the index of due ones until what holds them lets them go."""
+    _execute(_HOLD, [held_for, array(session_ids)])
+
+
+def decisions_hold_by_key(held: Sequence[tuple[UUID, str]], *, held_for: str) -> None:
+    """Hold decisions as `decisions_hold` does, each with the key of what holds it."""
+    _execute(_HOLD_BY_KEY, [held_for, *columns(held)])
+
+
+def decisions_hold_in_line(rows: Sequence[tuple[UUID, str, datetime]], *, held_for: str) -> None:
+    """Do the same with decisions that stand in a line. A row is a failed session, the key of its
+    line, and the time that says its place there."""
+    _execute(_HOLD_BY, [held_for, *columns(rows)])
 
 
 def decisions_resume(session_ids: Sequence[UUID], *, now: datetime) -> None:
@@ -147,6 +198,11 @@ def decisions_cancel(session_ids: Sequence[UUID]) -> dict[UUID, datetime]:
     with connection.cursor() as cursor:
         cursor.execute(_CANCEL, [array(session_ids)])
         return {session_id: due_at for session_id, paced, due_at in cursor.fetchall() if paced}
+
+
+def decisions_give_up(session_ids: Sequence[UUID]) -> None:
+    """Make the decisions about parked chains final."""
+    _execute(_GIVE_UP, [array(session_ids)])
 
 
 def decisions_postpone(slots: Sequence[tuple[UUID, datetime]]) -> None:
@@ -164,6 +220,8 @@ class RetryRequest(NamedTuple):
     limit: int | None
     resources: str | None
     """JSON text; None: those of the attempt before."""
+    changes: str | None = None
+    """JSON text; None: nothing else changes, either."""
 
 
 def decisions_request(requests: Sequence[RetryRequest], *, by: str) -> None:
@@ -189,7 +247,7 @@ def decisions_dispatched(
     resources as JSON text (None: its parent's).
     """
     if rows:
-        _execute(_DISPATCHED, [now, *columns(rows)])
+        write(_DISPATCHED, [now, *columns(rows)], rows=len(rows))
 
 
 def _execute(statement: str, parameters: Sequence[Any]) -> None:

@@ -7,7 +7,9 @@ from uuid import UUID
 
 from django.db import connection
 
+from retry.engine.budgets import SCHEDULER_BUDGET
 from retry.engine.decide import Mode
+from retry.engine.decision import SWITCH
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
@@ -18,16 +20,19 @@ from sessions_app.locks import (
     claim_due,
     claim_resumable,
     database_now,
-    lock_decisions,
+    lock_retries,
     lock_sessions,
-    lock_sessions_of,
+    read_decisions,
 )
+from sessions_app.services.budgets.charging import BudgetGate
+from sessions_app.services.chains.breaker_holds import breakers_hold, breakers_holding
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
     decisions_hold,
     decisions_postpone,
     decisions_resume,
 )
+from sessions_app.services.chains.over_budget import retries_hold_over_budget
 from sessions_app.services.chains.storm_slots import slots_reserve
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
@@ -48,7 +53,8 @@ class DispatchResult:
 def retries_dispatch(limit: int = BATCH) -> DispatchResult:
     """Turn at most `limit` due decisions into children.
 
-    Hold those whose switch is not on, and postpone those over a storm limit to their slots.
+    Hold those whose switch is not on or whose shared budget is spent, and postpone those over a
+    storm limit to their slots.
     """
     with atomic_step("dispatch"):
         return _dispatch(limit)
@@ -60,18 +66,27 @@ def _dispatch(limit: int) -> DispatchResult:
         return DispatchResult(0, 0, 0)
     now = found[0].now
     claimed = [each.session_id for each in found]
-    sessions = lock_sessions_of([each.root_id for each in found], claimed)
-    decisions = lock_decisions(claimed)
+    locked = lock_retries([each.root_id for each in found], claimed)
+    sessions = [session for session, _ in locked]
+    decisions = {session.id: decision for session, decision in locked}
     scopes = retry_scopes({session.project_id for session in sessions})
     due = [session for session in sessions if _is_due(decisions[session.id], now)]
     held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
     passed = {session.id for session in held}
+    broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
+    passed |= {session.id for session, _ in broken}
     ready = [s for s in due if s.id not in passed]
     _hold(held, now)
+    breakers_hold(broken, now)
+    gate = BudgetGate(ready, decisions, scopes, now=now)
+    over_budget = [s for s in ready if s.id in gate.over]
+    retries_hold_over_budget([(s, gate.over[s.id]) for s in over_budget], now=now)
+    ready = [s for s in ready if s.id not in gate.over]
     late = _postpone(_in_order(ready, claimed), decisions, scopes, now)
     retries = [_retry(s, decisions[s.id]) for s in ready if s.id not in late]
+    gate.charge(retry.parent.id for retry in retries)
     children_create(retries, scopes, now=now)
-    return DispatchResult(len(claimed), len(retries), len(held), len(late))
+    return DispatchResult(len(claimed), len(retries), len(passed) + len(over_budget), len(late))
 
 
 def _is_due(decision: StoredDecision, now: datetime) -> bool:
@@ -88,7 +103,12 @@ def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
 
 def _retry(session: LockedSession, decision: StoredDecision) -> Retry:
     return Retry(
-        session, decision.paid_by, decision, by=decision.requested_by, resources=decision.resources
+        session,
+        decision.paid_by,
+        decision,
+        by=decision.requested_by,
+        resources=decision.resources,
+        changes=decision.changes,
     )
 
 
@@ -104,8 +124,15 @@ def _postpone(
     scopes: Mapping[int, RetryScope],
     now: datetime,
 ) -> dict[UUID, datetime]:
-    """Give slots to retries without one. Return the times of those whose slot is in the future."""
-    without_slot = [session for session in ready if not decisions[session.id].paced]
+    """Give slots to retries without one; who made room for others needs none.
+
+    Return the times of those whose slot is in the future.
+    """
+    without_slot = [
+        session
+        for session in ready
+        if not decisions[session.id].paced and decisions[session.id].paid_by != SCHEDULER_BUDGET
+    ]
     slots = slots_reserve(
         [session.queue_id for session in without_slot], storm_limits_of(scopes), now=now
     )
@@ -130,8 +157,12 @@ def _postponed(session: LockedSession, slot: datetime) -> Change:
 def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
     if not sessions:
         return
-    decisions_hold([session.id for session in sessions])
-    facts = {"reason": "retries are switched off or paused", "decision": {"state": "held"}}
+    decisions_hold([session.id for session in sessions], held_for=SWITCH)
+    facts = {
+        "reason": "retries are switched off or paused",
+        "held_for": SWITCH,
+        "decision": {"state": "held"},
+    }
     event = Event("session.retry_postponed", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.HELD.value}, [event]) for s in sessions],
@@ -140,7 +171,7 @@ def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
 
 
 def held_resume(limit: int = BATCH) -> int:
-    """Put held retries whose switches are all on back into the index. Return their number.
+    """Put retries that a switch held back into the index if all are on. Return their number.
 
     Overdue ones get their slots under the storm limits when they are dispatched.
     """
@@ -155,11 +186,11 @@ def _resume(limit: int) -> int:
     now = database_now()
     sessions = lock_sessions(claimed)
     scopes = retry_scopes({session.project_id for session in sessions})
-    decisions = lock_decisions([session.id for session in sessions])
+    decisions = read_decisions([session.id for session in sessions])
     ready = [
         s
         for s in sessions
-        if decisions[s.id].state == "held" and scopes[s.project_id].settings.mode is Mode.ON
+        if decisions[s.id].switched and scopes[s.project_id].settings.mode is Mode.ON
     ]
     decisions_resume([session.id for session in ready], now=now)
     facts = {"reason": "retries are on again", "decision": {"state": "scheduled"}}

@@ -15,7 +15,8 @@ from retry.engine.decide import Mode
 from retry.units.resources import merged_resources
 from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
-from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
+from sessions_app.core.retry_changes import Changes, changes_shown
+from sessions_app.core.states import GRANTED_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
@@ -24,9 +25,10 @@ from sessions_app.locks import (
     StoredDecision,
     database_now,
     lock_chains,
-    lock_decisions,
+    read_decisions,
 )
 from sessions_app.models import Session
+from sessions_app.services.chains.changed_retries import changed_retries
 from sessions_app.services.chains.children import MANUAL, Retry, children_create
 from sessions_app.services.chains.decisions import (
     RetryRequest,
@@ -56,8 +58,14 @@ class _Asked:
     """The request of a person, for all of some chains."""
 
     by: str
-    resources: Resources
-    """Changes to the resources that each attempt would get."""
+    changes: Changes
+    """Changes to what each attempt would run: `core/retry_changes.py`."""
+
+    @property
+    def resources(self) -> Resources:
+        """Return the changes to the resources that each attempt would get."""
+        found: Resources = self.changes.get("resources") or {}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +89,48 @@ class _Attempt:
 
 
 def session_retry(
-    session_id: UUID, root_id: UUID, *, by: str, resources: Resources | None = None
+    session_id: UUID,
+    root_id: UUID,
+    *,
+    by: str,
+    resources: Resources | None = None,
+    changes: Changes | None = None,
 ) -> UUID:
     """Retry one session of the chain `root_id` as `sessions_retry` does. Raises its refusal."""
-    outcome = sessions_retry({session_id: root_id}, by=by, resources=resources)[session_id]
+    asked = {session_id: root_id}
+    outcome = sessions_retry(asked, by=by, resources=resources, changes=changes)[session_id]
     if isinstance(outcome, DomainError):
         raise outcome
     return outcome
 
 
 def sessions_retry(
-    roots: Mapping[UUID, UUID], *, by: str, resources: Resources | None = None
+    roots: Mapping[UUID, UUID],
+    *,
+    by: str,
+    resources: Resources | None = None,
+    changes: Changes | None = None,
+    blocked: bool = False,
 ) -> dict[UUID, UUID | DomainError]:
     """Give the chains of sessions another attempt at once, on behalf of `by`.
 
-    `roots` maps the sessions to their roots; `resources` change those that the attempts would get.
-    Takes one transaction and a fixed number of statements. Return for each session the child's id
-    or the refusal. A waiting retry is brought forward and pays from its own budget; any other
-    counts under `manual`. A cancellation is cleared. The refusal is a `Conflict` if the session is
-    not the newest attempt, succeeded, has not ended, or if retries are switched off. The storm
-    limits do not hold these retries back, but count them.
+    `roots` maps the sessions to their roots; `changes` (`core/retry_changes.py`) are made to what
+    the attempts would run, and `resources` are changes of resources alone. Takes one transaction
+    and a fixed number of statements. Return for each session the child's id or the refusal. A
+    waiting retry is brought forward and pays from its own budget; any other counts under `manual`.
+    A cancellation is cleared. The refusal is a `Conflict` if the session is not the newest attempt,
+    succeeded, has not ended, or if retries are switched off. The storm limits do not hold these
+    retries back, but count them. `blocked` attempts wait for their dependencies again.
     """
     with atomic_step("manual_retry"):
-        scopes, attempts, outcomes = _look(roots, _Asked(by, resources or {}))
+        scopes, attempts, outcomes = _look(roots, _asked(by, resources, changes))
         now = database_now()
         _uncancel(attempts, now)
         freed = [(each.tip.queue_id, slot) for each in attempts if (slot := each.slot(now))]
         slots_release(freed, now=now)
         slots_count([each.tip.queue_id for each in attempts], storm_limits_of(scopes), now=now)
-        children = children_create([each.retry for each in attempts], scopes, now=now)
+        retries = [replace(each.retry, blocked=blocked) for each in attempts]
+        children = children_create(retries, scopes, now=now)
     made = {each.tip.id: child.id for each, child in zip(attempts, children, strict=True)}
     return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
 
@@ -119,6 +140,7 @@ def sessions_retry_paced(
     *,
     by: str,
     resources: Resources | None = None,
+    changes: Changes | None = None,
     dry_run: bool = False,
 ) -> dict[UUID, Granted | DomainError]:
     """Retry as `sessions_retry` does, but within the storm limits: the rest waits for slots.
@@ -126,7 +148,7 @@ def sessions_retry_paced(
     A retry that has a slot already keeps it. A `dry_run` returns the same and changes nothing.
     """
     with atomic_step("manual_retry"):
-        asked = _Asked(by, resources or {})
+        asked = _asked(by, resources, changes)
         scopes, attempts, outcomes = _look(roots, asked)
         now = database_now()
         new = [each for each in attempts if each.slot(now) is None]
@@ -148,6 +170,11 @@ def sessions_retry_paced(
     return {session_id: found[session_id] for session_id in roots}
 
 
+def _asked(by: str, resources: Resources | None, changes: Changes | None) -> _Asked:
+    own = {"resources": resources} if resources else {}
+    return _Asked(by, {**(changes or {}), **own})
+
+
 _Looked = tuple[dict[int, RetryScope], list[_Attempt], dict[UUID, DomainError]]
 
 
@@ -163,16 +190,27 @@ def _look(roots: Mapping[UUID, UUID], asked: _Asked) -> _Looked:
             refusals[session_id] = refusal
         else:
             granted.append(chains[root_id])
-    decisions = lock_decisions([chain.tip.id for chain in granted]) if granted else {}
+    decisions = read_decisions([chain.tip.id for chain in granted]) if granted else {}
     attempts = [_attempt(chain, decisions.get(chain.tip.id), asked.by) for chain in granted]
+    made, refused = changed_retries([each.retry for each in attempts], asked.changes, scopes)
+    refusals |= refused
+    attempts = [replace(each, retry=made[each.tip.id]) for each in attempts if each.tip.id in made]
     return scopes, _with_resources(attempts, asked.resources), refusals
 
 
 def _attempt(chain: LockedChain, decision: StoredDecision | None, by: str) -> _Attempt:
-    waits = chain.tip.retry_state in WAITING_RETRY and decision is not None
+    # Nothing was granted to a parked chain.
+    waits = chain.tip.retry_state in GRANTED_RETRY and decision is not None
     if decision is None or not waits:
         return _Attempt(chain, Retry(chain.tip, MANUAL, decision, by=by))
-    retry = Retry(chain.tip, decision.paid_by, decision, by=by, resources=decision.resources)
+    retry = Retry(
+        chain.tip,
+        decision.paid_by,
+        decision,
+        by=by,
+        resources=decision.resources,
+        changes=decision.changes,
+    )
     return _Attempt(chain, retry)
 
 
@@ -202,7 +240,9 @@ def _uncancel(attempts: Sequence[_Attempt], now: datetime) -> None:
 
 def _changes(attempt: _Attempt, now: datetime) -> bool:
     """Return whether the request changes a retry that may wait for its slot already."""
-    return attempt.slot(now) is None or attempt.retry.resources_before is not None
+    decision = attempt.retry.decision
+    asked = attempt.retry.changes != (decision.changes if decision else None)
+    return attempt.slot(now) is None or asked or attempt.retry.resources_before is not None
 
 
 def _request(
@@ -225,7 +265,8 @@ def _asked_for(retry: Retry, slot: datetime) -> RetryRequest:
     used, limit = (decision.used, decision.limit) if decision else (None, None)
     if retry.paid_by == MANUAL:
         used, limit = retry.parent.retry_counters.get(MANUAL, 0), None
-    return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources)
+    changes = None if retry.changes is None else json.dumps(retry.changes)
+    return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources, changes)
 
 
 def _waiting(tip: LockedSession, request: RetryRequest, by: str) -> Change:
@@ -248,6 +289,8 @@ def _audit(attempt: _Attempt, slot: datetime, by: str) -> AuditRow:
     if retry.resources_before is not None:
         data["resources_before"] = retry.resources_before
         data["resources"] = retry.resources or retry.resources_before
+    if changes := changes_shown(retry.changes):
+        data["changes"] = changes
     tip = attempt.tip
     return AuditRow(by, "retry.request", "session", str(tip.id), data, tip.project_id, tip.root_id)
 
@@ -259,7 +302,7 @@ def _refusal(
         return NotFound("there is no such chain")
     refusal = _ended(session_id, chain.tip)
     if refusal is None and scopes[chain.tip.project_id].settings.mode is Mode.OFF:
-        return Conflict("retries are switched off here, manual ones too")
+        return Conflict("retries are switched off here, also retries by hand")
     return refusal
 
 

@@ -13,12 +13,16 @@ from uuid import UUID
 from retry.engine.decide import Decision
 from retry.evidence.causes import RetryCause, classify
 from retry.evidence.termination import Termination, exit_code_of
+from retry.signatures.signature import Signature
 from sessions_app import wakeups
+from sessions_app.core.progress import Told, ended_progress
 from sessions_app.core.states import FINAL_STATUSES, RetryState, Status
 from sessions_app.db.steps import atomic_step
-from sessions_app.locks import LockedSession, database_now, lock_sessions
+from sessions_app.db.writes import together
+from sessions_app.locks import LockedSession, lock_sessions_now
+from sessions_app.services.chains.decider import Decider
 from sessions_app.services.chains.decisions import NewDecision, decision_fact, decisions_insert
-from sessions_app.services.chains.judge import Judge
+from sessions_app.services.chains.signatures import failure_signatures
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
 STATUS_MESSAGE_LENGTH = 1024
@@ -26,6 +30,7 @@ NODE_LENGTH = 253
 _RETRY_EVENTS = {
     RetryState.SCHEDULED: "session.retry_scheduled",
     RetryState.HELD: "session.retry_postponed",
+    RetryState.PARKED: "session.retry_parked",
     RetryState.EXHAUSTED: "session.retry_exhausted",
 }
 
@@ -44,13 +49,18 @@ class End:
     """Additional facts of the event, such as `unfenced`."""
     columns: dict[str, Any] = field(default_factory=dict)
     """Columns of the session, such as `report_seq`."""
+    log_tail: str = field(default="", repr=False)
+    """The end of the output of what failed first, for the failure's signature; it is not stored."""
+    progress: Told | None = None
+    """How far the run came; None if it told nothing."""
 
 
 def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
     """Settle sessions by id, except those already final. Return the ids that were settled."""
     with atomic_step("settle"):
-        locked = [s for s in lock_sessions(list(ends)) if s.status not in FINAL_STATUSES]
-        settle_locked([(session, ends[session.id]) for session in locked], now=database_now())
+        found, now = lock_sessions_now(list(ends))
+        locked = [session for session in found if session.status not in FINAL_STATUSES]
+        settle_locked([(session, ends[session.id]) for session in locked], now=now)
     return [session.id for session in locked]
 
 
@@ -63,17 +73,29 @@ def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -
         return {}
     ends = [(session, _whole(session, end)) for session, end in ends]
     unconfirmed = {session.id for session, end in ends if not end.confirmed}
-    judge = Judge([session for session, _ in ends], unconfirmed=unconfirmed, now=now)
+    decider = Decider([session for session, _ in ends], unconfirmed=unconfirmed, now=now)
+    signatures = failure_signatures(
+        [(session, end.termination, end.log_tail) for session, end in ends]
+    )
     changes: list[Change] = []
     decisions: list[NewDecision] = []
     for session, end in ends:
-        decision = judge.decide(session, end.termination)
-        changes.append(_change(session, end, decision, now))
+        failure, told = signatures.get(session.id), _progress(session, end, now)
+        decision = decider.decide(
+            session,
+            end.termination,
+            failure.key if failure else "",
+            advanced=bool(told.get("progress", {}).get("advanced")),
+        )
+        if told:
+            end = replace(end, columns=end.columns | told)  # noqa: PLW2901  # completed
+        changes.append(_change(session, end, decision, now, failure))
         if decision is not None:
             avoided = session.executor if end.avoid_executor else ""
-            decisions.append(judge.record(session, decision, end.termination, avoided))
-    sessions_change(changes, now=now)
-    decisions_insert(decisions, now=now)
+            decisions.append(decider.record(session, decision, end.termination, avoided))
+    with together():
+        sessions_change(changes, now=now)
+        decisions_insert(decisions, now=now)
     wakeups.retries_due_after_commit(
         [new.decision.due_at for new in decisions if new.decision.state == "scheduled"], now=now
     )
@@ -98,13 +120,26 @@ def _whole(session: LockedSession, end: End) -> End:
     return end if termination is end.termination else replace(end, termination=termination)
 
 
+def _progress(session: LockedSession, end: End, now: datetime) -> dict[str, Any]:
+    """Return the column with how far the run came; empty if it told nothing."""
+    if end.progress is None:
+        return {}
+    return {"progress": ended_progress(end.progress, session.chain_progress, now)}
+
+
 def _only_gone(termination: Termination) -> bool:
     """Return whether all we know is that the run vanished."""
     failed = termination.status == "error"
     return failed and classify(termination) is RetryCause.AGENT_TRANSIENT
 
 
-def _change(session: LockedSession, end: End, decision: Decision | None, now: datetime) -> Change:
+def _change(
+    session: LockedSession,
+    end: End,
+    decision: Decision | None,
+    now: datetime,
+    failure: Signature | None,
+) -> Change:
     values: dict[str, Any] = {
         "status": _status(end.termination),
         "finished_at": now,
@@ -114,6 +149,8 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
         "retry_state": RetryState.SUCCEEDED.value,
         "retry_cause": "",
         "failure_category": "",
+        "failure_signature": failure.key if failure else "",
+        "failure_title": failure.title.replace("\0", "") if failure else "",
         "report_seq": session.report_seq,
         **end.columns,
     }
@@ -126,24 +163,38 @@ def _change(session: LockedSession, end: End, decision: Decision | None, now: da
     values["retry_state"] = decision.retry_state
     values["retry_cause"] = decision.cause.value
     values["failure_category"] = decision.failure_category
-    if values["status"] is Status.CANCELLED and session.status is Status.TERMINATING:
-        # The present message says who asked for the end.
-        del values["status_message"]
-    elif session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
-        # The present message says who asked and why; the executor does not know that.
-        del values["status_message"]
-    elif session.start_failure is not None and values["status"] is Status.ERROR:
+    if _has_message(session, values["status"], decision):
         del values["status_message"]
     facts["decision"] = decision_fact(decision)
+    facts |= _further_facts(decision, failure)
     retry_event = _RETRY_EVENTS.get(RetryState(decision.retry_state))
     if retry_event:
         events.append(Event(retry_event, _retry_facts(decision)))
     return Change(session, values, events)
 
 
+def _further_facts(decision: Decision, failure: Signature | None) -> dict[str, Any]:
+    """Return what else the event of a failure tells: what holds its retry, and that its signature
+    says too little to open a breaker."""
+    held = {"held_for": decision.held_for, "held_key": decision.held_key}
+    facts: dict[str, Any] = {name: value for name, value in held.items() if value}
+    return facts | {"failure_generic": True} if failure and failure.generic else facts
+
+
+def _has_message(session: LockedSession, status: Status, decision: Decision) -> bool:
+    """Return whether the present message says more than the end does."""
+    if status is Status.CANCELLED and session.status is Status.TERMINATING:
+        return True  # it says who asked for the end
+    if session.preempt_requested_at and decision.cause is RetryCause.PREEMPTED:
+        return True  # it says who asked and why; the executor does not know that
+    return session.start_failure is not None and status is Status.ERROR
+
+
 def _retry_facts(decision: Decision) -> dict[str, Any]:
     facts: dict[str, Any] = {"reason": decision.reason, "cause": decision.cause.value}
-    if decision.due_at is not None:
+    if decision.action != "retry" and decision.due_at is not None:
+        facts |= {"until": fact(decision.due_at)}
+    elif decision.due_at is not None:
         facts |= {"delay": decision.delay, "due_at": fact(decision.due_at)}
     return facts
 

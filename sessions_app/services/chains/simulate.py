@@ -3,21 +3,40 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from retry.engine.decide import Rulebook
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
-from retry.simulate import Attempt, Draft, Outcome, Past, Tally, simulate
+from retry.simulate import (
+    Attempt,
+    Draft,
+    Outcome,
+    Past,
+    Tally,
+    outcome_after,
+    replay,
+    simulate,
+)
 from sessions_app.core.errors import TooLarge
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.locks import database_now
-from sessions_app.models import Project
-from sessions_app.selectors.past_chains import PastChain, Window, ended_attempts, past_chains
+from sessions_app.models import Project, Session
+from sessions_app.selectors.past_chains import (
+    PastChain,
+    Sampling,
+    Window,
+    chains_sampled,
+    ended_attempts,
+    past_chains,
+    past_from,
+)
 
 MAX_TERMINATIONS = 100_000
 """Maximum number of ends in one simulation."""
+SAMPLING = Sampling()
+"""What the page of a policy tries it on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +65,7 @@ class HistorySimulation:
             named = self._named(chains)
             for chain in chains:
                 own = applied(named, chain.names)
-                yield chain.past, self.draft.over(_rulebook(chain, own, scope))
+                yield chain.past, self.draft.over(rulebook_of(chain, own, scope))
 
     def _named(self, chains: Sequence[PastChain]) -> dict[str, NamedPolicy]:
         """Return the current policies that the chains name; none if the draft replaces them."""
@@ -55,7 +74,8 @@ class HistorySimulation:
         return named_policies((project_id, each) for each in names).get(project_id, {})
 
 
-def _rulebook(chain: PastChain, named: tuple[NamedPolicy, ...], scope: RetryScope) -> Rulebook:
+def rulebook_of(chain: PastChain, named: tuple[NamedPolicy, ...], scope: RetryScope) -> Rulebook:
+    """Return what decides about a past chain: its own inline policy, and the present settings."""
     return Rulebook(
         policy=parse_policy_json(chain.retry_policy),
         named=named,
@@ -81,3 +101,66 @@ def simulate_history(
             "narrow it by since and until, and add up the parts"
         )
     return HistorySimulation(window, draft)
+
+
+class OnSample(NamedTuple):
+    """What a policy would have decided on a sample of past chains."""
+
+    summary: dict[str, Any]
+    """`Tally.history_summary`."""
+    sampled: int
+    """Number of chains of the sample."""
+    naming: bool
+    """True: only those were tried that name the policy, and their other policies stay. False: none
+    names it, so it takes the place of the named policies of all."""
+
+
+def simulate_on_sample(
+    *, project: Project, policy: NamedPolicy, how: Sampling = SAMPLING
+) -> OnSample:
+    """Try a policy on a sample of the project's recent chains. Takes a fixed number of statements.
+
+    The present settings apply, but for the kill switches.
+    """
+    chains = chains_sampled(project.pk, database_now(), how)
+    naming = [chain for chain in chains if policy.name in chain.names]
+    scope = retry_scopes([project.pk])[project.pk]
+    names = {chain.names for chain in naming}
+    found = named_policies((project.pk, each) for each in names).get(project.pk, {})
+    found[policy.name] = policy
+
+    def cases() -> Iterator[tuple[Past, Rulebook]]:
+        for chain in naming or chains:
+            own = applied(found, chain.names) if naming else (policy,)
+            yield chain.past, Draft(named=own).over(rulebook_of(chain, own, scope))
+
+    tally = Tally()
+    for _ in simulate(cases(), tally):
+        pass
+    return OnSample(tally.history_summary(), len(chains), bool(naming))
+
+
+class FromHere(NamedTuple):
+    """The decisions about a chain from one attempt on, and its outcome: that under a draft, and
+    the real one (`was`)."""
+
+    attempts: list[Attempt]
+    outcome: str
+    was: str
+
+
+def simulate_from(session: Session, draft: Draft) -> FromHere:
+    """Try a draft on the chain of a session, from the end of this attempt on.
+
+    What the chain had spent before stays spent. The session was read with its specification. Takes
+    three statements at most.
+    """
+    chain = past_from(session)
+    scope = retry_scopes([session.project_id])[session.project_id]
+    names = chain.names if draft.named is None else ()
+    found = named_policies([(session.project_id, names)])[session.project_id]
+    rulebook = draft.over(rulebook_of(chain, applied(found, names), scope))
+    attempts = list(replay(chain.past, rulebook))
+    outcome = outcome_after(attempts[-1] if attempts else None, chain.past.record)
+    was = chain.past.record.outcome if chain.past.record else ""
+    return FromHere(attempts, outcome.name, was)

@@ -42,7 +42,7 @@ def policy_apply(
     since somebody else has edited the policy. Raises `Outdated` if it is not `expected`, and
     `InvalidInput` if the document names another scope than `scope`.
     """
-    document = _placed(document, scope)
+    document = document_placed(document, scope)
     name = document.metadata.name
     with transaction.atomic():
         lock_policy_name(name)
@@ -65,8 +65,8 @@ def policy_apply(
         return Applied(own, _revise(own, before, document, by), created)
 
 
-def _placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
-    """Return the document with its scope filled in."""
+def document_placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:
+    """Return the document with its scope filled in. Raises `InvalidInput` if it names another."""
     domain = scope.project.domain if scope.project else scope.domain
     original = document.metadata
     for field, given, meant in (
@@ -189,7 +189,7 @@ def _remove(policy_id: int) -> Deleted:
     return Deleted.DELETED
 
 
-# Each of the four has a partial index of such sessions only.
+# Each of the five has a partial index of such sessions only.
 _DECIDES = """
     WITH reach AS (SELECT id FROM sessions_app_project
         WHERE CASE WHEN %(project)s::bigint IS NOT NULL THEN id = %(project)s
@@ -198,10 +198,13 @@ _DECIDES = """
             WHERE s.phase = 'waiting' AND s.retry_policies ? %(name)s
                 AND s.project_id IN (SELECT id FROM reach))
         OR EXISTS (SELECT FROM sessions_app_session s
+            WHERE s.phase = 'blocked' AND s.retry_policies ? %(name)s
+                AND s.project_id IN (SELECT id FROM reach))
+        OR EXISTS (SELECT FROM sessions_app_session s
             WHERE s.phase = 'live' AND s.retry_policies ? %(name)s
                 AND s.project_id IN (SELECT id FROM reach))
         OR EXISTS (SELECT FROM sessions_app_session s
-            WHERE s.retry_state = 'held' AND s.retry_policies ? %(name)s
+            WHERE s.resting IN ('held', 'parked') AND s.retry_policies ? %(name)s
                 AND s.project_id IN (SELECT id FROM reach))
         OR EXISTS (SELECT FROM sessions_app_retrydecision d
             JOIN sessions_app_session s ON s.id = d.session_id

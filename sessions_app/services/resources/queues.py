@@ -9,6 +9,7 @@ from podspec.quantity import parse_resource
 from sessions_app import wakeups
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.time_limits import time_limits_check
 from sessions_app.core.versions import Expected, version_of
 from sessions_app.locks.resources import (
     lock_default_queues,
@@ -31,7 +32,7 @@ def limits_check(limits: Mapping[str, Any]) -> None:
 
 VERSIONED = (
     *("is_default", "priority_factor", "resource_limits", "retry_policies"),
-    *("cordoned", "cordon_reason"),
+    *("cordoned", "cordon_reason", "breaker", "retry_budget", "time_limits"),
 )
 
 
@@ -56,6 +57,7 @@ def queue_save(
     """
     cordon_check(cordoned=queue.cordoned, reason=queue.cordon_reason)
     limits_check(queue.resource_limits)
+    time_limits_check(queue.time_limits)
     try:
         with transaction.atomic():
             if expected is not None:
@@ -68,6 +70,8 @@ def queue_save(
             record_save(queue, by=by, fields=fields)
             if not queue.cordoned:
                 wakeups.work_after_commit()
+            if fields is None or "retry_budget" in fields:
+                wakeups.sweep_after_commit()
     except IntegrityError as error:
         raise _refusal(error, queue) from error
 

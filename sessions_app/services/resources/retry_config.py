@@ -29,7 +29,12 @@ SETTINGS = (
     "default_policy",
     "retries_per_minute",
     "queue_retries_per_minute",
+    "refuse_unfittable",
+    "breaker",
+    "retry_budget",
 )
+EVERYWHERE = frozenset({"mode", "refuse_unfittable", "retry_budget"})
+"""The settings that each scope has; the others are the cluster's."""
 
 
 def retry_defaults_put(
@@ -90,7 +95,7 @@ def retry_defaults_delete(scope: ConfigScope, *, by: str, expected: Expected | N
 
 
 class SettingsValues(TypedDict, total=False):
-    """Fields of `RetrySettings`; all but the mode belong to the cluster."""
+    """Fields of `RetrySettings`; all but those `EVERYWHERE` belong to the cluster."""
 
     mode: Mode
     global_max_retries: int | None
@@ -98,6 +103,12 @@ class SettingsValues(TypedDict, total=False):
     """The name of a policy of the cluster; "" for none."""
     retries_per_minute: int | None
     queue_retries_per_minute: int | None
+    refuse_unfittable: bool | None
+    """Null: as the scope above says."""
+    breaker: dict[str, Any] | None
+    """A `BreakerRule`, of the cluster or of a project."""
+    retry_budget: dict[str, Any] | None
+    """The fields of `SharedBudget`, all of them; null: none."""
 
 
 def retry_settings_put(

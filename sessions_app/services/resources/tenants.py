@@ -14,6 +14,7 @@ from sessions_app.locks.resources import (
     lock_domain_to_delete,
     lock_project_to_delete,
     lock_queues_to_delete,
+    lock_schedules_to_delete,
 )
 from sessions_app.models import (
     Domain,
@@ -29,7 +30,7 @@ from sessions_app.models.tenants import LABEL_PATTERN
 from sessions_app.services.write.records import record_delete, record_save
 
 DEFAULT_QUEUE = "default"
-TOLD = 20
+MAX_NAMED = 20
 """Maximum number of records named that keep another one from being deleted."""
 
 
@@ -113,6 +114,7 @@ def project_delete(project: Project, *, by: str) -> None:
     projects.
     """
     with transaction.atomic():
+        lock_schedules_to_delete(project.pk)
         # Whoever submits locks the queue, and then the project, until the session exists.
         queues = Queue.objects.filter(project=project)
         held = lock_queues_to_delete(project.pk)
@@ -122,7 +124,7 @@ def project_delete(project: Project, *, by: str) -> None:
             raise Conflict("a queue was created in it at the same time; try again")
         if project_ever_ran(project):
             raise Conflict(
-                f"sessions ran in project {project.address}, and what ran stays known: cordon its "
+                f"sessions ran in project {project.address}, and past runs are kept: cordon its "
                 "queues to close it",
                 held_by=["sessions"],
             )
@@ -182,8 +184,8 @@ def _taken(why: str) -> Conflict:
 
 
 def _held(domain: Domain, names: list[str]) -> Conflict:
-    addresses = [f"{domain.name}/{name}" for name in names[:TOLD]]
-    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    addresses = [f"{domain.name}/{name}" for name in names[:MAX_NAMED]]
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     projects = f"{len(names)} project{'' if len(names) == 1 else 's'}"
     why = f"the domain is in use by {projects}, take them away first: {', '.join(addresses)}{more}"
     return Conflict(why, held_by=[f"project {address}" for address in addresses])

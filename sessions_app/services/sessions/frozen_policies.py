@@ -18,6 +18,11 @@ class PolicyFreezer:
         self._scopes = scopes_of(queues)
         self._merged: dict[tuple[int, str], tuple[InlinePolicy, str]] = {}
 
+    def refuses_unfittable(self, project_id: int) -> bool:
+        """Return whether the project refuses sessions that fit on no executor."""
+        scope = self._scopes.get(project_id)
+        return scope is not None and scope.refuses_unfittable
+
     def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
         """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""
         key = (project_id, json.dumps(dump_set(asked), sort_keys=True))

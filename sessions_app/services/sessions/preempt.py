@@ -30,18 +30,21 @@ def session_preempt(session_id: UUID, *, by: str, reason: str = "") -> None:
 
 
 def sessions_preempt(
-    session_ids: Sequence[UUID], *, by: str, reason: str = ""
+    session_ids: Sequence[UUID], *, by: str, reason: str = "", dry_run: bool = False
 ) -> dict[UUID, DomainError | None]:
     """Preempt sessions on behalf of `by`, in one transaction and a fixed number of statements.
 
     The executor stops a run within its grace period, and the run ends as `preempted`. A session
     that no executor accepted goes back to its queue, uncounted. Repeating it changes nothing.
     Return the refusals: `Conflict` for a session that waits, is being stopped or has ended,
-    `NotFound` for an unknown one. The others are preempted all the same.
+    `NotFound` for an unknown one. The others are preempted all the same. A `dry_run` returns the
+    same and preempts nothing.
     """
     with atomic_step("preempt"):
         locked = {session.id: session for session in lock_sessions(session_ids)}
         refusals = {each: _refusal(locked.get(each)) for each in session_ids}
+        if dry_run:
+            return refusals
         chosen = [
             session
             for session in locked.values()
@@ -54,13 +57,22 @@ def sessions_preempt(
 
 
 def preempt_locked(
-    sessions: Sequence[LockedSession], *, by: str, reason: str, now: datetime
+    sessions: Sequence[LockedSession],
+    *,
+    by: str,
+    reason: str,
+    now: datetime,
+    gave_way_to: UUID | None = None,
 ) -> Preempted:
-    """Preempt live sessions that nobody has told to stop; the caller holds their locks."""
+    """Preempt live sessions that nobody has told to stop; the caller holds their locks.
+
+    `gave_way_to` is the session for which Reprise itself makes room; the others then come back
+    whatever their policies say.
+    """
     message = f"preempted by {by}{reason and ': '}{reason}"
     running = [session for session in sessions if session.accepted_at is not None]
     unaccepted = [session for session in sessions if session.accepted_at is None]
-    sessions_change([_stopping(each, by, message, now) for each in running], now=now)
+    sessions_change([_stopping(each, by, message, now, gave_way_to) for each in running], now=now)
     if running:
         wakeups.work_after_commit()
     if unaccepted:
@@ -86,13 +98,17 @@ def _refusal(session: LockedSession | None) -> DomainError | None:
     return Conflict(why) if why else None
 
 
-def _stopping(session: LockedSession, by: str, message: str, now: datetime) -> Change:
+def _stopping(
+    session: LockedSession, by: str, message: str, now: datetime, gave_way_to: UUID | None
+) -> Change:
     values = {
         "status": Status.TERMINATING,
         "status_message": message,
         "terminating_at": now,
         "preempt_requested_at": now,
     }
+    if gave_way_to is not None:
+        values["gave_way_to"] = gave_way_to
     return Change(session, values, [Event("session.terminating", {"reason": message, "by": by})])
 
 

@@ -18,6 +18,7 @@ from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import CLAIM_LOGS, claim_archived, claim_ended, database_now
 from sessions_app.models.events import ARCHIVED
+from sessions_app.models.retries import TRACE
 
 ATTEMPTS = 500
 """Maximum number of sessions that one transaction archives, or whose events it deletes; a single
@@ -31,13 +32,13 @@ _ENDED = """
         SELECT root_id, sum(retry_count + 1) OVER (ORDER BY finished_at, id) - retry_count - 1
             AS before
         FROM (SELECT id, root_id, retry_count, finished_at FROM sessions_app_session
-            WHERE tip AND retry_state IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
+            WHERE resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
                 AND finished_at < %s
             ORDER BY finished_at, id LIMIT %s) AS first
     ) AS counted WHERE before < %s
 """
 _DELETE_LOGS = f"DELETE FROM sessions_app_logchunk WHERE id IN ({CLAIM_LOGS})"
-_ARCHIVE = """
+_ARCHIVE = f"""
     WITH chains AS (
         SELECT root_id, jsonb_agg(id ORDER BY retry_count) AS ids
         FROM sessions_app_session WHERE root_id = ANY(%(roots)s::uuid[]) GROUP BY root_id)
@@ -46,7 +47,8 @@ _ARCHIVE = """
     SELECT s.id, s.root_id, s.project_id, s.job_set, s.retry_count, s.event_seq + 1, %(type)s,
         %(now)s, jsonb_build_object('archive', jsonb_build_object(
             'session', to_jsonb(s) - %(facts)s::text[],
-            'decision', to_jsonb(d) - %(decision_facts)s::text[],
+            'decision', to_jsonb(d) - %(decision_facts)s::text[]
+                || jsonb_build_object('trace', {TRACE}),
             'spec', CASE WHEN s.parent_id IS NULL OR b.spec_id <> s.spec_id
                 THEN to_jsonb(p) - 'secret_environ' END,
             'queue', q.name, 'chain', c.ids, 'cancel_requested_at', r.cancel_requested_at))
@@ -57,6 +59,7 @@ _ARCHIVE = """
     JOIN sessions_app_sessionspec p ON p.id = s.spec_id
     JOIN sessions_app_queue q ON q.id = s.queue_id
     LEFT JOIN sessions_app_retrydecision d ON d.session_id = s.id
+    LEFT JOIN sessions_app_retrytrace t ON t.session_id = d.session_id
     ORDER BY s.root_id, s.retry_count
     RETURNING session_id
 """
@@ -88,7 +91,7 @@ def chains_archive(roots: Sequence[UUID], before: datetime) -> int:
                 "roots": claimed,
                 "type": ARCHIVED,
                 "now": database_now(),
-                "facts": list(FACTS),
+                "facts": [*FACTS, "failure_title"],
                 "decision_facts": list(DECISION_FACTS),
             }
             cursor.execute(_ARCHIVE, wanted)
@@ -97,6 +100,10 @@ def chains_archive(roots: Sequence[UUID], before: datetime) -> int:
             cursor.execute(
                 "DELETE FROM sessions_app_logchunk WHERE session_id = ANY(%s::uuid[])", ids
             )
+            cursor.execute(
+                "DELETE FROM sessions_app_dependency WHERE root_id = ANY(%s::uuid[])", [claimed]
+            )
+            # A trigger deletes their traces with them.
             cursor.execute(
                 "DELETE FROM sessions_app_retrydecision WHERE session_id = ANY(%s::uuid[])", ids
             )

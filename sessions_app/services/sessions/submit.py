@@ -1,101 +1,47 @@
 """Submit: the first attempts of new chains, one or a thousand in the same few statements."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
-from retry.policies.inline import InlinePolicy, dump_set
 from sessions_app import wakeups
 from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
+from sessions_app.core.priorities import folded
 from sessions_app.core.quotas import Quotas
 from sessions_app.core.scheduling_key import scheduling_key_sql
-from sessions_app.core.states import Phase, Status
+from sessions_app.core.states import Phase
+from sessions_app.core.time_limits import LIMITED, Times, times_within
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.db.deferred import closing
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
-from sessions_app.models import Queue, Session
+from sessions_app.locks.priority_classes import Named
+from sessions_app.models import Session
+from sessions_app.selectors.fitting import Asked, Unfit, unfits
 from sessions_app.services.chains.children import submitted_facts
-from sessions_app.services.resources.policy_names import Asked, chains_policies
+from sessions_app.services.chains.dependants import dependants_judge
+from sessions_app.services.resources.policy_names import chains_policies
+from sessions_app.services.resources.priority_classes import ranks_named
 from sessions_app.services.secrets.stored import environ_read, environ_stored
 from sessions_app.services.sessions.admission import Applicant, admission_refusals
+from sessions_app.services.sessions.dependencies import (
+    Item,
+    Resolved,
+    dependencies_insert,
+    dependencies_resolve,
+    dependencies_told,
+)
 from sessions_app.services.sessions.frozen_policies import PolicyFreezer
+from sessions_app.services.sessions.new_roots import Refused, Root, Roots
+from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.write.transitions import EventRow, events_append
 from sessions_app.services.write.usage import Move, UsageFull, usage_note
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A validated creation request; all but the policy is as it will be stored."""
-
-    name: str
-    job_set: str
-    creation_id: str | None
-    session_type: str
-    priority: int
-    retry_policy: InlinePolicy
-    retry_policies: tuple[str, ...]
-    """Named policies, in addition to those of the queue."""
-    spec: dict[str, Any]
-    """The fields of `SessionSpec`."""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables that only the run gets to know."""
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return warnings about requested settings that have no effect."""
-        asked = self.retry_policy.model_fields_set or self.retry_policies
-        if self.session_type == "batch" or not asked:
-            return ()
-        no_effect = "the retry policy has no effect: only batch sessions are retried"
-        return (f"{no_effect}, and this one is {self.session_type}",)
-
-    def digest(self, queue: Queue) -> str:
-        """Return the SHA-256 of the request, without the `creation_id` and the values of secrets.
-
-        The hash of a secret would allow guesses to be verified.
-        """
-        asked = {
-            "queue": queue.pk,
-            "name": self.name,
-            "job_set": self.job_set,
-            "session_type": self.session_type,
-            "priority": self.priority,
-            "retry_policy": dump_set(self.retry_policy),
-            "spec": self.spec,
-        }
-        if self.retry_policies:
-            # Only present if given, so that digests from before this field existed stay equal.
-            asked["retry_policies"] = self.retry_policies
-        if self.secrets:
-            asked["secret_environ"] = sorted(self.secrets)
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A submission, its queue, and its future owner."""
-
-    queue: Queue
-    """The queue, which may come with its retry scope."""
-    owner_id: int
-    submission: Submission
-
-    @property
-    def project_id(self) -> int:
-        return self.queue.project_id
-
-    @property
-    def asked(self) -> Asked:
-        """Return what decides about the policies of its chain."""
-        return Asked(self.project_id, self.queue.pk, self.submission.retry_policies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,59 +51,6 @@ class Submitted:
     session_id: UUID
     created: bool
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Root:
-    """A session about to be inserted with its events, and the values it is made of."""
-
-    id: UUID
-    placed: Placed
-    policy: InlinePolicy
-    policy_text: str
-    policies: list[str]
-    digest: str
-    spec_id: UUID
-    retry_count: int = 0
-    status: Status = Status.PENDING
-    event_seq: int = 0
-
-    @property
-    def root_id(self) -> UUID:
-        return self.id
-
-    @property
-    def project_id(self) -> int:
-        return self.placed.project_id
-
-    @property
-    def job_set(self) -> str:
-        return self.placed.submission.job_set
-
-    @property
-    def creation_id(self) -> str:
-        return self.placed.submission.creation_id or str(self.id)
-
-    def refused(self, error: DomainError) -> "_Refused":
-        """Return a refusal in its place; a session that already exists still counts."""
-        return _Refused(self.placed, error, self.digest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """A submission that is refused, unless its session already exists."""
-
-    placed: Placed
-    error: DomainError
-    digest: str
-
-    @property
-    def project_id(self) -> int:
-        return self.placed.project_id
-
-    @property
-    def creation_id(self) -> str:
-        return self.placed.submission.creation_id or ""
 
 
 def session_submit(placed: Placed) -> Submitted:
@@ -175,20 +68,86 @@ def session_submit(placed: Placed) -> Submitted:
 
 def sessions_submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     """Create many roots as `session_submit` does. Return an outcome for each, in their order."""
+    for _ in range(_TRIES):
+        try:
+            return _submit(wanted)
+        except _OvertakenError:
+            continue
+    # Somebody else submits the same ids all the time.
+    busy = Conflict("sessions with the same creation_id are submitted at the same time; try again")
+    return [busy for _ in wanted]
+
+
+class _OvertakenError(Exception):
+    """What a new chain waits for was just created by somebody else: it is looked for again."""
+
+
+def _submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     with atomic_step("submit"):
         freezer = PolicyFreezer(placed.queue for placed in wanted)
         policies = chains_policies({placed.asked for placed in wanted})
-        roots = [_root(placed, freezer, policies[placed.asked]) for placed in wanted]
-        roots, created = _insert_within_quotas(roots)
-        known = _known([r for r in roots if isinstance(r, _Refused) or r.id not in created])
+        unfit = unfits([_asked_for(placed) for placed in wanted])
+        named = [_class_named(placed) for placed in wanted]
+        ranks = ranks_named({each for each in named if each})
+        roots = [
+            _root(placed, freezer, policies[placed.asked], why, ranks[name] if name else 0)
+            for placed, why, name in zip(wanted, unfit, named, strict=True)
+        ]
+        resolved = dependencies_resolve([_item(root) for root in roots])
+        roots = _refused_by(resolved.refusals, [_blocked(root, resolved) for root in roots])
+        roots, created = _insert_within_quotas(roots, resolved)
+        _depend(roots, created, resolved)
+        known = _known([r for r in roots if isinstance(r, Refused) or r.id not in created])
     return [_outcome(root, created, known) for root in roots]
 
 
-_Roots = list[_Root | _Refused]
 _TRIES = 5
 
 
-def _insert_within_quotas(roots: _Roots) -> tuple[_Roots, set[UUID]]:
+def _item(root: Root | Refused) -> Item:
+    asked, refused = root.placed.submission, isinstance(root, Refused)
+    return Item(
+        root.id,
+        root.project_id,
+        asked.creation_id,
+        root.digest,
+        asked.depends_on,
+        asked.on_dependency_failure,
+        refused,
+    )
+
+
+def _blocked(root: Root | Refused, resolved: Resolved) -> Root | Refused:
+    found = resolved.found.get(root.id)
+    if not found or isinstance(root, Refused):
+        return root
+    phase = Phase.BLOCKED if resolved.blocked(root.id) else Phase.WAITING
+    return replace(root, phase=phase, depends_on=found)
+
+
+def _refused_by(refusals: Mapping[UUID, DomainError], roots: Roots) -> Roots:
+    return [
+        root.refused(refusals[root.id]) if isinstance(root, Root) and root.id in refusals else root
+        for root in roots
+    ]
+
+
+def _depend(roots: Roots, created: set[UUID], resolved: Resolved) -> None:
+    """Store the dependencies of the chains that were inserted. Cancel those that never begin."""
+    new = [root for root in _accepted(roots) if root.depends_on and root.id in created]
+    if not new:
+        return
+    inside = resolved.inside
+    if not all(created.issuperset(inside[root.id]) for root in new):
+        raise _OvertakenError
+    wakeups.awaited_after_commit()
+    dependencies_insert([each for root in new for each in root.depends_on])
+    unmet = [root.id for root in new if resolved.unmet(root.id)]
+    if unmet:
+        dependants_judge(unmet)
+
+
+def _insert_within_quotas(roots: Roots, resolved: Resolved) -> tuple[Roots, set[UUID]]:
     """Insert the roots that have room. Return all roots with refusals, and the ids inserted.
 
     The counters are changed last, so that nobody waits for us. If somebody takes the room in
@@ -201,25 +160,27 @@ def _insert_within_quotas(roots: _Roots) -> tuple[_Roots, set[UUID]]:
         if not limited:
             return roots, _insert(_accepted(roots), limited)
         let_in = _let_in(roots, quotas)
+        without_room = [each.id for each in let_in if isinstance(each, Refused)]
+        let_in = _refused_by(resolved.refuse_with(without_room), let_in)
         try:
             with transaction.atomic(), closing():
                 return let_in, _insert(_accepted(let_in), limited)
         except UsageFull:
             continue
     # Too busy: the room was never free for as long as an insert takes.
-    busy = Conflict("too many are submitted to this project at once; try again")
+    busy = Conflict("too many sessions are submitted to this project at the same time; try again")
     rest = [
-        root.refused(busy) if isinstance(root, _Root) and root.project_id in limited else root
+        root.refused(busy) if isinstance(root, Root) and root.project_id in limited else root
         for root in roots
     ]
     return rest, _insert(_accepted(rest), set())
 
 
-def _accepted(roots: _Roots) -> list[_Root]:
-    return [root for root in roots if isinstance(root, _Root)]
+def _accepted(roots: Roots) -> list[Root]:
+    return [root for root in roots if isinstance(root, Root)]
 
 
-def _let_in(roots: _Roots, quotas: Quotas) -> _Roots:
+def _let_in(roots: Roots, quotas: Quotas) -> Roots:
     """Return the roots, with a refusal in place of those without room."""
     accepted = _accepted(roots)
     known = _known([root for root in accepted if root.placed.submission.creation_id])
@@ -227,33 +188,64 @@ def _let_in(roots: _Roots, quotas: Quotas) -> _Roots:
         Applicant(r.project_id, r.creation_id, r.placed.submission.spec) for r in accepted
     ]
     refusals = iter(admission_refusals(applicants, quotas, known))
-    return [_unless(next(refusals), root) if isinstance(root, _Root) else root for root in roots]
+    return [_unless(next(refusals), root) if isinstance(root, Root) else root for root in roots]
 
 
-def _unless(refusal: DomainError | None, root: _Root) -> _Root | _Refused:
+def _unless(refusal: DomainError | None, root: Root) -> Root | Refused:
     return root if refusal is None else root.refused(refusal)
 
 
+def _asked_for(placed: Placed) -> Asked:
+    spec = placed.submission.spec
+    return Asked(placed.project_id, spec["resources"], spec["cluster_size"], spec["pod_spec"])
+
+
+def _class_named(placed: Placed) -> Named | None:
+    name = placed.submission.priority_class
+    return Named(placed.project_id, placed.owner_id, name) if name else None
+
+
 def _root(
-    placed: Placed, freezer: PolicyFreezer, policies: list[str] | InvalidInput
-) -> _Root | _Refused:
+    placed: Placed,
+    freezer: PolicyFreezer,
+    policies: list[str] | InvalidInput,
+    unfit: Unfit | None,
+    rank: int | InvalidInput,
+) -> Root | Refused:
     digest = placed.submission.digest(placed.queue)
     try:
         policy, text = freezer.freeze(placed.project_id, placed.submission.retry_policy)
         if isinstance(policies, InvalidInput):
             raise policies
+        if isinstance(rank, InvalidInput):
+            raise rank
+        if unfit is not None and freezer.refuses_unfittable(placed.project_id):
+            raise InvalidInput({unfit.field: [unfit.why]})
+        times = _times(placed)
     except InvalidInput as error:
-        return _Refused(placed, error, digest)
-    return _Root(uuid7(), placed, policy, text, policies, digest, uuid7())
+        return Refused(placed, error, digest, uuid7())
+    warnings = (*placed.submission.warnings, *([unfit.why] if unfit else []))
+    return Root(
+        uuid7(), placed, policy, text, policies, digest, uuid7(), warnings, times, rank=rank
+    )
 
 
-_Source = Callable[[_Root], Any]
+def _times(placed: Placed) -> Times:
+    queue, server = placed.queue, settings.REPRISE["scheduling_timeout"]
+    return times_within(placed.submission.spec, queue.time_limits, queue.name, scheduling=server)
+
+
+_Source = Callable[[Root], Any]
 
 
 def _asked(name: str) -> _Source:
     if SPEC[name] == "jsonb":
         return lambda root: _json_or_null(root.placed.submission.spec[name])
     return lambda root: root.placed.submission.spec[name]
+
+
+def _time(name: str) -> _Source:
+    return lambda root: root.times[name]
 
 
 def _json_or_null(value: Any) -> str | None:
@@ -266,9 +258,14 @@ _SPEC_GIVEN: dict[str, _Source] = {name: _asked(name) for name in SPEC} | {
     "request_digest": lambda root: root.digest,
     "secret_names": lambda root: _json_or_null(sorted(root.placed.submission.secrets) or None),
     "secret_environ": lambda root: environ_stored(root.placed.submission.secrets),
+    "on_dependency_failure": lambda root: (
+        root.placed.submission.on_dependency_failure if root.depends_on else None
+    ),
+    "executor_labels": lambda _: None,
+    **{name: _time(name) for name in LIMITED},
 }
-# Of the specification, for the key.
-_KEYED = ("resources", "pod_spec", "cluster_size")
+# Of the specification, for the key and the deadline.
+_KEYED = ("resources", "pod_spec", "cluster_size", "queue_timeout")
 _GIVEN: dict[str, _Source] = {
     "id": lambda root: root.id,
     "spec_id": lambda root: root.spec_id,
@@ -279,7 +276,8 @@ _GIVEN: dict[str, _Source] = {
     "job_set": lambda root: root.job_set,
     "creation_id": lambda root: root.creation_id,
     "session_type": lambda root: root.placed.submission.session_type,
-    "priority": lambda root: root.placed.submission.priority,
+    "priority": lambda root: folded(root.rank, root.placed.submission.priority),
+    "phase": lambda root: root.phase,
     "max_retries": lambda root: root.policy.max_retries,
     "retry_policy": lambda root: root.policy_text,
     "retry_policies": lambda root: json_text(root.policies),
@@ -293,9 +291,12 @@ _BORN = {
     if column.born != NULL
 }
 _BORN |= {
+    "phase": "v.phase",
     "created_at": "now.at",
     "root_id": "v.id",
     "root_submitted_at": "now.at",
+    "wait_deadline": f"""CASE v.phase WHEN '{Phase.WAITING}'
+        THEN now.at + make_interval(secs => v.queue_timeout) END""",
     "scheduling_key": scheduling_key_sql(
         resources="v.resources::jsonb",
         pods="v.cluster_size",
@@ -319,7 +320,7 @@ _INSERT_SPECS = f"""
 """
 
 
-def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
+def _insert(roots: Sequence[Root], limited: set[int]) -> set[UUID]:
     """Insert roots whose `creation_id` is new, with their specification and first event.
 
     Sessions of `limited` projects are counted, up to the quotas. Return the ids inserted.
@@ -335,7 +336,7 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     now = created[new[0].id]  # one statement created them all
     _insert_specs(new)
     facts = submitted_facts({})
-    events_append([EventRow(root, 1, "session.submitted", facts) for root in new], now=now)
+    events_append([EventRow(r, 1, "session.submitted", _told(r, facts)) for r in new], now=now)
     usage_note(
         Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
         for root in new
@@ -345,7 +346,15 @@ def _insert(roots: Sequence[_Root], limited: set[int]) -> set[UUID]:
     return set(created)
 
 
-def _insert_specs(roots: Sequence[_Root]) -> None:
+def _told(root: Root, facts: dict[str, object]) -> dict[str, object]:
+    """Return the facts of its first event."""
+    schedule = root.placed.submission.schedule
+    if root.depends_on:
+        facts = {**facts, "depends_on": dependencies_told(root.depends_on)}
+    return {**facts, "schedule": schedule} if schedule else facts
+
+
+def _insert_specs(roots: Sequence[Root]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, roots))
 
@@ -364,7 +373,7 @@ _REQUEST = ("spec__request_digest", "spec__secret_environ")
 _Known = dict[tuple[int, str], _Found]
 
 
-def _known(roots: Sequence[_Root | _Refused]) -> _Known:
+def _known(roots: Sequence[Root | Refused]) -> _Known:
     """Return the sessions that already have the `creation_id` of these."""
     if not roots:
         return {}
@@ -375,16 +384,17 @@ def _known(roots: Sequence[_Root | _Refused]) -> _Known:
     return {(project, creation): _Found(*found) for project, creation, *found in rows}
 
 
-def _outcome(root: _Root | _Refused, created: set[UUID], known: _Known) -> Submitted | DomainError:
-    if isinstance(root, _Root) and root.id in created:
-        return Submitted(root.id, True, root.placed.submission.warnings)
+def _outcome(root: Root | Refused, created: set[UUID], known: _Known) -> Submitted | DomainError:
+    if isinstance(root, Root) and root.id in created:
+        return Submitted(root.id, True, root.warnings)
     found = known.get((root.project_id, root.creation_id))
     try:
         if found is not None and found.digest == root.digest and _same_secrets(found, root.placed):
-            return Submitted(found.id, False, root.placed.submission.warnings)
+            warnings = root.warnings if isinstance(root, Root) else ()
+            return Submitted(found.id, False, warnings or root.placed.submission.warnings)
     except SecretUnreadable as error:
         return error
-    if isinstance(root, _Refused):
+    if isinstance(root, Refused):
         return root.error
     return Conflict(
         f"creation_id {root.creation_id!r} was used for another request in this project",

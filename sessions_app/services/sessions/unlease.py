@@ -1,6 +1,6 @@
 """Sends leased sessions for which nothing was started back to their queue."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,18 +22,18 @@ def sessions_unlease(
     counted: bool,
     now: datetime,
     avoid: str = "",
+    columns: Mapping[str, Any] | None = None,
 ) -> None:
     """Send locked sessions back to their queue; no executor has started anything for them.
 
     A `counted` session that was sent back too often ends as `scheduler_timeout` instead. `avoid` is
-    the executor that refused them. Their leases no longer count; the caller may delete them.
+    the executor that refused them, `columns` are further values to write. Their leases no longer
+    count; the caller may delete them.
     """
     limit = int(settings.REPRISE["max_lease_returns"])
     worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
     changes = []
-    for session in sessions:
-        if session in worn_out:
-            continue
+    for session in [each for each in sessions if each not in worn_out]:
         values: dict[str, Any] = {
             "status": Status.PENDING,
             "scheduled_at": None,
@@ -41,6 +41,7 @@ def sessions_unlease(
             "executor": "",
             "fencing_token": None,
             "lease_returns": session.lease_returns + counted,
+            **(columns or {}),
         }
         if avoid and avoid not in session.avoid_executors:
             values["avoid_executors"] = sorted({*session.avoid_executors, avoid})

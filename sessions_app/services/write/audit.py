@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from sessions_app.audit.context import ENGINE, TASK, current
 from sessions_app.db.bulk import array, json_array
+from sessions_app.db.writes import write
 from sessions_app.locks import CLAIM_DISPATCHES
 from sessions_app.models.audit import DISPATCH
 
@@ -84,37 +85,35 @@ def dispatches_forget(before: datetime, limit: int) -> int:
 
 
 def _dispatched(rows: Sequence[AuditRow], now: datetime) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _DISPATCHED,
-            [
-                now,
-                to_json(current().via).decode(),
-                array(row.object_id for row in rows),
-                array(row.project_id for row in rows),
-                array(row.root for row in rows),
-                json_array(row.data for row in rows),
-            ],
-        )
+    write(
+        _DISPATCHED,
+        [
+            now,
+            to_json(current().via).decode(),
+            array(row.object_id for row in rows),
+            array(row.project_id for row in rows),
+            array(row.root for row in rows),
+            json_array(row.data for row in rows),
+        ],
+    )
 
 
 def _acts(rows: Sequence[AuditRow], now: datetime) -> None:
     context = current()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _APPEND,
-            [
-                now,
-                ENGINE,
-                TASK,
-                context.door,
-                to_json(context.via).decode(),
-                array(row.actor for row in rows),
-                array(row.action for row in rows),
-                array(row.object_type for row in rows),
-                array(row.object_id for row in rows),
-                array(row.project_id for row in rows),
-                array(row.root for row in rows),
-                json_array(row.data for row in rows),
-            ],
-        )
+    write(
+        _APPEND,
+        [
+            now,
+            ENGINE,
+            TASK,
+            context.door,
+            to_json(context.via).decode(),
+            array(row.actor for row in rows),
+            array(row.action for row in rows),
+            array(row.object_type for row in rows),
+            array(row.object_id for row in rows),
+            array(row.project_id for row in rows),
+            array(row.root for row in rows),
+            json_array(row.data for row in rows),
+        ],
+    )

@@ -136,7 +136,7 @@ def _move(
 
 _WAITING = """
     SELECT count(*) FROM sessions_app_session s
-    WHERE s.phase = 'waiting' AND s.project_id = ANY(%s::bigint[])
+    WHERE s.phase IN ('blocked', 'waiting') AND s.project_id = ANY(%s::bigint[])
 """
 _LIVE = """
     SELECT c.resources::text, c.cluster_size, count(*)

@@ -16,7 +16,7 @@ from tests.acceptance.running import ROOT, Program, Standalone, clean_environ
 from tests.faults.proxy import Proxy
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.apiserver import EXECUTOR, ApiServer
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 NAMESPACE = "reprise-default--default"
 PATCH = "application/strategic-merge-patch+json"
@@ -134,9 +134,13 @@ class Land:
         assert not any(each.problem for each in made), made
         return [each.session_id for each in made if each.session_id]
 
-    def reach(self, sessions: Sequence[str], *statuses: str) -> None:
+    def wait_for_status(self, sessions: Sequence[str], *statuses: str) -> None:
         for each in sessions:
-            until(partial(self._has_reached, each, statuses), f"{each} is one of {statuses}")
+            until(
+                partial(self._has_reached, each, statuses),
+                f"{each} is one of {statuses}",
+                2 * PATIENCE_SECONDS,  # several agents start on a busy machine
+            )
 
     def _has_reached(self, session: str, statuses: Sequence[str]) -> bool:
         return self.client.session(session).status in statuses

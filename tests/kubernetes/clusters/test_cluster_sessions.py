@@ -42,7 +42,7 @@ def test_the_failure_of_a_rank_ends_the_others_first(
     client, go = land.client, tmp_path / "go"
     fails = f'while [ ! -e {go} ]; do sleep 0.1; done; test "$REPRISE_RANK" = 1 && exit 7;'
     (root,) = land.submit(STUBBORN + fails + WAITS, cluster_size=RANKS, policy=POLICY)
-    land.reach([root], "RUNNING")
+    land.wait_for_status([root], "RUNNING")
     first, *_ = pods = site.pods(root)
     assert [pod["metadata"]["name"] for pod in pods] == [f"reprise-{root}-{n}" for n in range(3)]
     service = _service_of(site, first)
@@ -55,13 +55,13 @@ def test_the_failure_of_a_rank_ends_the_others_first(
     assert first["spec"]["hostname"] == "rank-0"
 
     go.touch()
-    land.reach([root], "TERMINATING")
+    land.wait_for_status([root], "TERMINATING")
     second = until(lambda: client.session(root).successor_id, "it is retried")
-    land.reach([second], "RUNNING")
+    land.wait_for_status([second], "RUNNING")
     names = {pod["metadata"]["name"] for pod in site.pods(second)}
     assert names == {f"reprise-{root}-{n}-1" for n in range(3)}
     assert _service_of(site, site.pods(second)[0]) != service
-    land.reach([second], "TERMINATED")
+    land.wait_for_status([second], "TERMINATED")
 
     ended = client.session(root)
     assert (ended.status, ended.exit_code) == ("ERROR", 7)
@@ -78,7 +78,7 @@ def test_the_failure_of_a_rank_ends_the_others_first(
 
 def test_a_preempted_rank_takes_the_others_with_it(land: Land, site: Site) -> None:
     (root,) = land.submit(STUBBORN + WAITS, cluster_size=RANKS, policy=POLICY)
-    land.reach([root], "RUNNING")
+    land.wait_for_status([root], "RUNNING")
     victim = site.pods(root)[1]
     site.set_status(victim, conditions=[disruption("PreemptionByScheduler")])
     site.api.call("DELETE", path_of(victim), {"gracePeriodSeconds": 30})
@@ -90,9 +90,9 @@ def test_a_preempted_rank_takes_the_others_with_it(land: Land, site: Site) -> No
 
 def test_a_cancelled_session_has_ended_when_all_its_ranks_have(land: Land, site: Site) -> None:
     (root,) = land.submit(STUBBORN + WAITS, cluster_size=RANKS, policy=POLICY)
-    land.reach([root], "RUNNING")
+    land.wait_for_status([root], "RUNNING")
     land.client.cancel(root)
-    land.reach([root], "CANCELLED")
+    land.wait_for_status([root], "CANCELLED")
     ended = land.client.session(root).finished_at
     assert ended is not None
     assert land.lives(root)[0][1] <= ended.timestamp()
@@ -126,7 +126,7 @@ def test_all_ranks_fit_on_one_executor_or_none_starts(land: Land, site: Site) ->
     with land.open("east"):
         (root,) = land.submit("exit 0", cluster_size=RANKS, resources={"cpu": "50"})
         (small,) = land.submit("exit 0", cluster_size=2, resources={"cpu": "50"})
-        land.reach([small], "TERMINATED")
+        land.wait_for_status([small], "TERMINATED")
         waiting = until(lambda: land.client.session(root).why_pending, "it says why it waits")
         assert (land.client.session(root).status, waiting.reason) == ("PENDING", "no_fit")
         land.client.cancel(root)

@@ -41,10 +41,11 @@ class Case:
         binding = {"metadata": {"name": self.pod["metadata"]["name"]}, "target": target}
         site.api.call("POST", f"{path_of(self.pod)}/binding", binding)
         self.say("Running", RUNNING)
-        land.reach([self.root], "RUNNING")
+        land.wait_for_status([self.root], "RUNNING")
 
     def say(self, phase: str, state: Object | None = None, **status: Any) -> None:
-        """What a kubelet says of the pod; without a `state` its container has ended with 143."""
+        """Write a kubelet's status of the pod; without a `state` its container has ended with
+        143."""
         state = state or {"terminated": {"exitCode": 143, "reason": "Error"}}
         main = {"name": "main", "image": "any", "imageID": "sha256:0", "state": state}
         statuses = [{**main, "ready": False, "restartCount": 0, "lastState": {}}]
@@ -76,7 +77,7 @@ class Case:
         until(lambda: "deletionTimestamp" in self.site.pods(self.root)[0]["metadata"], "deleted")
 
     def stopping(self) -> None:
-        self.land.reach([self.root], "TERMINATING")
+        self.land.wait_for_status([self.root], "TERMINATING")
 
     def confirm(self) -> None:
         """The deletion has come to its end."""
@@ -84,7 +85,7 @@ class Case:
             self.site.api.call("DELETE", path_of(self.pod), {"gracePeriodSeconds": 0})
 
     def ended(self) -> "Ended":
-        self.land.reach([self.root], "ERROR", "TERMINATED")
+        self.land.wait_for_status([self.root], "ERROR", "TERMINATED")
         session = self.land.client.session(self.root)
         if session.status == "TERMINATED":
             return Ended(session, None)
@@ -152,7 +153,7 @@ def test_an_eviction_by_the_api(case: Case) -> None:
 
 
 def test_a_taint_on_a_node_that_answers_no_more(case: Case) -> None:
-    """Nobody confirms the deletion, which was not ours: in the end nobody waits for it."""
+    """The deletion was not ours, and nobody confirms it: in the end nobody waits for it."""
     case.disrupt("DeletionByTaintManager")
     case.delete(grace=1)
     ended = case.ended()

@@ -33,9 +33,9 @@ def test_a_drained_executor_is_empty_and_its_sessions_wait_for_another(
             policy={"max_retries": 0, "max_preemption_retries": 1},
             termination_grace_period=60,
         )
-        land.reach(roots, "RUNNING")
-    said = _reprise(land, "executor", "drain", "east", "--reason", "new kernel", "--wait")
-    assert f"{PODS} runs asked to stop, 0 leases taken back" in said
+        land.wait_for_status(roots, "RUNNING")
+    output = _reprise(land, "executor", "drain", "east", "--reason", "new kernel", "--wait")
+    assert f"{PODS} runs asked to stop, 0 leases taken back" in output
     assert client.executor("east").lease_count == 0
     until(lambda: not old.pods(), "its pods are gone")
 

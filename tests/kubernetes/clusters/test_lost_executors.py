@@ -31,7 +31,7 @@ class Lost:
         for name in ("dead", "east", "cut-off"):
             with land.open(name):
                 self.roots[name] = land.submit(LIVES_ON, EACH, policy=POLICY)
-                land.reach(self.roots[name], "RUNNING")
+                land.wait_for_status(self.roots[name], "RUNNING")
             assert {land.client.session(each).executor for each in self.roots[name]} == {name}
         # Nothing but the return of its agent ends what runs here.
         land.client.executor_change("east", unconfirmed_after=0)
@@ -62,7 +62,7 @@ def lost(land: Land, api: ApiServer, other_api: ApiServer) -> Iterator[Lost]:
     land.client.executor_change("east", unconfirmed_after=None)
 
 
-def test_what_ran_there_comes_back_elsewhere(land: Land, lost: Lost) -> None:
+def test_sessions_of_a_lost_executor_come_back_elsewhere(land: Land, lost: Lost) -> None:
     client = land.client
     lost.lose()
     with land.open("west"):
@@ -89,7 +89,7 @@ def test_what_ran_there_comes_back_elsewhere(land: Land, lost: Lost) -> None:
         until(partial(_is_clear, land, name), f"{name} has cleared its pods away")
         with land.open(name):
             (again,) = land.submit("exit 0")
-            land.reach([again], "TERMINATED")
+            land.wait_for_status([again], "TERMINATED")
             assert client.session(again).executor == name
 
 

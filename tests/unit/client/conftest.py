@@ -26,7 +26,7 @@ def client(server: FakeServer) -> Iterator[Client]:
 
 @pytest.fixture
 def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the command keeps its configuration in this test; nothing else is known."""
+    """Return the path of the command's configuration in this test; nothing else is known."""
     path = tmp_path / "config" / "reprise.yaml"
     for name in ("REPRISE_URL", "REPRISE_TOKEN", "REPRISE_PROJECT"):
         monkeypatch.delenv(name, raising=False)

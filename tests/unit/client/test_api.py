@@ -201,7 +201,7 @@ def test_a_dead_server_is_unreachable(server: FakeServer) -> None:
 @pytest.mark.parametrize(
     "url", ["", "reprise.example", "ftp://host", "http://", "http://host:port"]
 )
-def test_what_is_no_address_is_said_at_once(url: str) -> None:
+def test_a_wrong_address_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigError):
         Client(url, TOKEN)
 

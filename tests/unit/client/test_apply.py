@@ -146,7 +146,7 @@ def test_a_queue_is_made_with_the_policies_that_it_follows(
     assert command("create", "queue", "lab/x/night", "--project", "lab/y").exit_code == 2
 
 
-def test_what_somebody_else_made_meanwhile_is_changed(
+def test_a_record_made_meanwhile_is_changed(
     command: Command, server: FakeServer, write: Write
 ) -> None:
     route = "/failure-categories/cuda_error/"
@@ -169,7 +169,7 @@ def test_a_shadowed_rule_is_a_warning_with_its_line(
     )
 
 
-def test_what_others_need_goes_first(
+def test_dependencies_go_first(
     command: Command, server: FakeServer, write: Write, project: None
 ) -> None:
     for route in ("retry-policies/ml", "failure-categories/cuda_error"):
@@ -222,6 +222,27 @@ def test_defaults_that_say_the_same_are_not_sent(
     assert output == "retrydefaults/research/vision unchanged\n"
 
 
+def test_settings_of_a_scope_are_set_if_they_differ(
+    command: Command, server: FakeServer, write: Write
+) -> None:
+    layer = {"scope": "research/vision", "policy": {"max_retries": 2.0}, "bounds": {}}
+    settings = "/retry-settings/projects/research/vision/"
+    server.on("GET /retry-defaults/projects/research/vision/", layer)
+    server.on(f"GET {settings}", {"refuse_unfittable": None}, {"refuse_unfittable": True})
+    server.on(f"PATCH {settings}", {"refuse_unfittable": True})
+
+    def with_settings(text: str) -> str:
+        return DEFAULTS.replace("}}\n", f"}}, settings: {{{text}}}}}\n")
+
+    for outcome in ("configured", "unchanged"):
+        output = command("apply", "-f", write(with_settings("refuse_unfittable: true"))).stdout
+        assert output == f"retrydefaults/research/vision {outcome}\n"
+    bodies = [call.body for call in server.calls if call.method == "PATCH"]
+    assert bodies == [{"refuse_unfittable": True}]
+    wrong = command("apply", "-f", write(with_settings("mode: off")))
+    assert "spec.settings.mode" in wrong.stderr
+
+
 def test_options_say_the_scope_of_documents_that_say_none(
     command: Command, server: FakeServer, write: Write
 ) -> None:
@@ -233,7 +254,7 @@ def test_options_say_the_scope_of_documents_that_say_none(
     assert [call.query for call in server.calls] == [{"domain": "research"}] * 2
     other = command("apply", "-f", write(DEFAULTS), "--domain", "research")
     assert other.exit_code == 2
-    assert "metadata.project: must be that of domain research, as asked" in other.stderr
+    assert "metadata.project: must match the options, which name domain research" in other.stderr
 
 
 def test_a_refusal_names_file_document_line_and_field(
@@ -246,7 +267,7 @@ def test_a_refusal_names_file_document_line_and_field(
     server.on("POST /retry-policies/", problem(400, "Invalid", errors=errors))
     server.on("GET /queues/research/vision/batch/", answers.queue())
     unknown = {"retry_policies": ["unknown retry policies: ml"]}
-    said = "unknown retry policies: ml (see: reprise get policies)"
+    message = "unknown retry policies: ml (see: reprise get policies)"
     server.on("PUT /queues/research/vision/batch/", problem(400, "Invalid", errors=unknown))
     result = command("apply", "-f", file)
     assert result.exit_code == 5
@@ -254,7 +275,7 @@ def test_a_refusal_names_file_document_line_and_field(
     assert result.stderr.splitlines() == [
         f"reprise: {file}, document 2, line 12, {path}: must be between 1 and 255",
         f"reprise: {file}, document 2, line 6: is odd",
-        f"reprise: {file}, document 1, line 4, spec.retry_policies: {said}",
+        f"reprise: {file}, document 1, line 4, spec.retry_policies: {message}",
     ]
 
 
@@ -291,7 +312,7 @@ def test_a_dead_server_is_said_once(command: Command, server: FakeServer, write:
                 ", apiVersion: must be reprise/v1",
                 (
                     ", kind: must be one of: Domain, Executor, FailureCategory, Membership, "
-                    "Project, Queue, RetryDefaults, RetryPolicy, Token"
+                    "PriorityClass, Project, Queue, RetryDefaults, RetryPolicy, Schedule, Token"
                 ),
             ],
         ),
@@ -315,7 +336,7 @@ def test_a_dead_server_is_said_once(command: Command, server: FakeServer, write:
         (DEFAULTS.replace("{max_retries: 2}", "5"), ["spec.policy: must be a mapping"]),
     ],
 )
-def test_what_is_no_document_is_not_sent(
+def test_a_malformed_document_is_not_sent(
     command: Command, server: FakeServer, write: Write, document: str, faults: list[str]
 ) -> None:
     server.on("GET /whoami/", {"username": "ada"})
@@ -338,7 +359,7 @@ def test_nothing_is_sent_unless_all_of_it_can_be_read(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: 1\na: 2\n", "line 2, column 1: the key 'a' is repeated"),
         ('{"a": 1, "a": 2}', "the key 'a' is repeated"),
@@ -352,12 +373,12 @@ def test_nothing_is_sent_unless_all_of_it_can_be_read(
         ("---\n---\n", "there is no document in standard input"),
     ],
 )
-def test_what_cannot_be_read_is_wrong_usage(
-    command: Command, server: FakeServer, text: str, said: str
+def test_an_unreadable_file_is_wrong_usage(
+    command: Command, server: FakeServer, text: str, message: str
 ) -> None:
     result = command("apply", "-f", "-", stdin=text)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.startswith("reprise: ")
     assert server.calls == []
 

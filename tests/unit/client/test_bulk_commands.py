@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ def change(number: int, outcome: str, **more: Any) -> dict[str, Any]:
 
 
 def refused(number: int) -> dict[str, Any]:
-    detail = "retries are switched off here, manual ones too"
+    detail = "retries are switched off here, also retries by hand"
     return change(number, "refused", problem={"status": 409, "detail": detail})
 
 
@@ -120,7 +121,7 @@ def test_when_all_are_refused_scripts_hear_of_it(command: Command, server: FakeS
 
 @pytest.mark.parametrize("verb", ["retry", "cancel"])
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "give one session's ID, or --all"),
         ([IDS[0], "--all"], "give one session's ID, or --all"),
@@ -129,11 +130,11 @@ def test_when_all_are_refused_scripts_hear_of_it(command: Command, server: FakeS
     ],
 )
 def test_one_or_all(
-    command: Command, server: FakeServer, verb: str, args: list[str], said: str
+    command: Command, server: FakeServer, verb: str, args: list[str], message: str
 ) -> None:
     result = command("session", verb, *args)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
     assert server.calls == []
 
 
@@ -144,6 +145,25 @@ def test_one_with_other_resources(command: Command, server: FakeServer) -> None:
     wrong = command("session", "retry", IDS[0], "--resources", "memory")
     assert wrong.exit_code == 2
     assert "--resources takes KEY=VALUE" in wrong.stderr
+
+
+def test_one_with_changes(command: Command, server: FakeServer, tmp_path: Path) -> None:
+    server.on(f"POST /sessions/{IDS[0]}/retry/", Reply(answers.session(attempt=1), 201))
+    changes = tmp_path / "changes.yaml"
+    changes.write_text("image: a:1\nenviron: {OLD: null}\npriority: 3\n")
+    options = ["--changes", str(changes), "--image", "a:2", "-e", "MODE=safe", "--reason", "fixed"]
+    assert command("session", "retry", IDS[0], *options).exit_code == 0
+    environ = {"OLD": None, "MODE": "safe"}
+    assert server.calls[0].body == {
+        "changes": {"image": "a:2", "environ": environ, "priority": 3},
+        "reason": "fixed",
+    }
+
+
+def test_a_parked_chain_is_given_up(command: Command, server: FakeServer) -> None:
+    state = {"state": "exhausted", "reason": "max_retries"}
+    server.on(f"POST /sessions/{IDS[0]}/give-up/", Reply(answers.session(retry_state=state)))
+    assert command("session", "give-up", IDS[0]).exit_code == 0
 
 
 @pytest.mark.parametrize(("answer", "calls"), [("n\n", 1), ("y\n", 2)])

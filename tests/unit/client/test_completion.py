@@ -20,7 +20,7 @@ def policies(server: FakeServer) -> None:
 
 
 def completed(server: FakeServer, tmp_path: Path, *words: str) -> list[str]:
-    """What bash is offered in place of the last word."""
+    """Return what bash is offered in place of the last word."""
     asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     environ = {**environment(server, tmp_path), **asked, "_REPRISE_COMPLETE": "complete_bash"}
     done = subprocess.run(
@@ -51,8 +51,8 @@ def test_names_are_completed(
 def test_kinds_are_offered_where_nothing_is_typed(server: FakeServer, tmp_path: Path) -> None:
     tenants = ["domains", "projects", "memberships"]
     offered = [
-        *(*tenants, "categories", "policies", "defaults", "queues", "executors"),
-        *("tokens", "webhooks"),
+        *(*tenants, "categories", "priorityclasses", "policies", "defaults", "queues"),
+        *("schedules", "executors", "tokens", "webhooks"),
     ]
     assert completed(server, tmp_path, "reprise", "get", "") == offered
 

@@ -66,7 +66,7 @@ def test_the_file_is_found_where_the_environment_says() -> None:
         (None, {"REPRISE_URL": f"{LAB.url}/"}, Context(f"{LAB.url}/", LAB.token, LAB.project)),
     ],
 )
-def test_what_is_said_closer_wins(
+def test_the_closer_setting_wins(
     name: str | None, environ: dict[str, str], expected: Context
 ) -> None:
     assert chosen(BOTH, name, environ) == expected

@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 
 @given(st.lists(st.dictionaries(TEXT, VALUES, max_size=4), min_size=1, max_size=3))
-def test_what_is_written_reads_the_same(documents: list[dict[str, Any]]) -> None:
+def test_written_documents_read_the_same(documents: list[dict[str, Any]]) -> None:
     with NamedTemporaryFile("w", encoding="utf-8", suffix=".yaml", newline="") as file:
         file.write(write_documents(documents))
         file.flush()

@@ -19,8 +19,8 @@ def drained(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
 def test_it_says_what_it_did(command: Command, drained: FakeServer) -> None:
     result = command("executor", "drain", "gpu-1", "--reason", "new kernel")
     assert result.exit_code == 0
-    said = "executor/gpu-1 draining: 7 runs asked to stop, 2 leases taken back, 8 left\n"
-    assert result.stdout == said
+    line = "executor/gpu-1 draining: 7 runs asked to stop, 2 leases taken back, 8 left\n"
+    assert result.stdout == line
     assert "1 of them are never retried and continue; --force ends them" in result.stderr
     assert drained.calls[0].body == {"reason": "new kernel", "force": False}
 
@@ -46,10 +46,30 @@ def _with(left: int) -> dict[str, Any]:
 
 
 def test_an_executor_in_trouble_says_so(command: Command, server: FakeServer) -> None:
-    told = {**_with(0), "health": "alive", "trouble": "no namespace reprise-acme--ml"}
-    server.on(ONE, told, told)
+    executor = {**_with(0), "health": "alive", "trouble": "no namespace reprise-acme--ml"}
+    server.on(ONE, executor, executor)
     server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
     server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
     result = command("get", "executor", "gpu-1")
     assert "alive, in trouble" in result.stdout, result.stderr
     assert "no namespace reprise-acme--ml" in command("describe", "executor", "gpu-1").stdout
+
+
+def test_it_lists_what_is_kept_free(command: Command, server: FakeServer) -> None:
+    row = {
+        "executor": "gpu-1",
+        "session_id": "0198c0de-0000-7000-8000-000000000001",
+        "session_name": "large",
+        "project": "acme/work",
+        "queue": "default",
+        "nodes": ["a", "b"],
+        "since": "2026-11-23T08:00:00Z",
+    }
+    server.on("GET /reservations/", {"next": None, "previous": None, "results": [row]})
+    result = command("executor", "reservations", "gpu-1")
+    assert result.exit_code == 0, result.stderr
+    assert server.calls[0].query == {"executor": "gpu-1"}
+    assert "acme/work" in result.stdout
+    assert "a, b" in result.stdout
+    names = command("executor", "reservations", "-o", "name").stdout
+    assert names.split() == [row["session_id"]]

@@ -44,9 +44,7 @@ def missing(server: FakeServer, *routes: str) -> None:
         server.on(f"GET {route}", problem(404, "Not found"))
 
 
-def test_policies_within_reach_of_the_project_are_listed(
-    command: Command, server: FakeServer
-) -> None:
+def test_policies_of_the_projects_scope_are_listed(command: Command, server: FakeServer) -> None:
     used = answers.policy(status={"used_by": {"queues": ["research/vision/q"], "default": True}})
     server.on("GET /retry-policies/", answers.page(used, IN_DOMAIN, ELSEWHERE))
     assert rows(command("get", "policies").stdout)[1:] == [
@@ -68,7 +66,7 @@ def test_policies_within_reach_of_the_project_are_listed(
     ],
 )
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_what_is_got_can_be_applied(
+def test_the_output_of_get_can_be_applied(
     command: Command, server: FakeServer, kind: str, route: str, item: dict[str, Any], form: str
 ) -> None:
     server.on(f"GET {route}", answers.page(item, item))
@@ -140,9 +138,7 @@ def test_a_name_is_looked_for_in_the_project_and_above(
     assert [call.query for call in server.calls] == [{"project": "sales/web"}]
 
 
-def test_what_is_not_there_says_where_it_was_looked_for(
-    command: Command, server: FakeServer
-) -> None:
+def test_a_missing_item_names_the_scope_of_the_search(command: Command, server: FakeServer) -> None:
     result = command("get", "policy", "nope")
     assert result.exit_code == 3
     assert result.stderr == (
@@ -157,7 +153,7 @@ def test_what_is_not_there_says_where_it_was_looked_for(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["get", "widgets"], "the kinds are: domains, projects, memberships"),
         (["get", "polices"], "there is no kind 'polices' (did you mean policies?)"),
@@ -168,10 +164,10 @@ def test_what_is_not_there_says_where_it_was_looked_for(
         (["get", "policies", "--project", "a/b", "--domain", "c"], "not in the domain c"),
     ],
 )
-def test_wrong_usage_is_2(command: Command, args: list[str], said: str) -> None:
+def test_wrong_usage_is_2(command: Command, args: list[str], message: str) -> None:
     result = command(*args)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_an_empty_list_says_what_to_do(command: Command, server: FakeServer) -> None:

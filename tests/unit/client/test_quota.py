@@ -27,7 +27,7 @@ def project(monkeypatch: pytest.MonkeyPatch, server: FakeServer, command: Comman
     server.on(f"PATCH {PATH}", ANSWER)
 
 
-def test_what_holds_is_shown_with_what_is_in_use(command: Command) -> None:
+def test_limits_are_shown_with_their_use(command: Command) -> None:
     lines = [line.split() for line in command("quota", "show").stdout.splitlines()]
     assert lines == [
         ["QUOTA", "USED", "LIMIT", "OF"],
@@ -53,7 +53,7 @@ def test_of_a_domain(command: Command, server: FakeServer) -> None:
 
 
 @pytest.mark.parametrize("limit", ["sessions", "=4", "sessions=", "sessions=many", "sessions=-1"])
-def test_what_cannot_be_meant_is_a_usage_error(
+def test_impossible_limits_are_a_usage_error(
     command: Command, server: FakeServer, limit: str
 ) -> None:
     done = command("quota", "set", limit)

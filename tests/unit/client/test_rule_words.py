@@ -43,6 +43,29 @@ EXIT = {"action": "Retry", "onExitCodes": {"operator": "In", "values": [137, 143
             ),
         ),
         (
+            {**EXIT, "retryLimit": 3, "retryWindow": "24h", "stopAfterSame": 2},
+            {},
+            (
+                "Retry on exit code 137 or 143, at most 3 times in 24h, "
+                "not after 2 equal failures in a row"
+            ),
+        ),
+        (
+            {**EXIT, "retryLimit": 3, "resetOnProgress": True},
+            {},
+            "Retry on exit code 137 or 143, at most 3 times, counting anew after progress",
+        ),
+        (
+            {**EXIT, "placement": {"after": 1, "nodeSelector": {"a": "b"}}, "retryLimit": 2},
+            {},
+            "Retry on exit code 137 or 143, at most twice, from retry 2 on at nodes with a=b",
+        ),
+        (
+            {"action": "Fail", "onSignatures": ["0123456789ab", "ba9876543210"]},
+            {},
+            "Fail on signature 0123456789ab or ba9876543210",
+        ),
+        (
             {"action": "Fail", "onExitCodes": {"operator": "NotIn", "values": [1]}},
             {"retryLimit": 5},
             "Fail on an exit code other than 0 or 1",

@@ -63,7 +63,7 @@ def test_run_exits_as_the_last_attempt_did(command: Command, server: FakeServer)
     assert "no retry, because nobody asked for retries" in result.stderr
 
 
-def test_what_never_ran_says_why(command: Command, server: FakeServer) -> None:
+def test_a_session_that_never_ran_says_why(command: Command, server: FakeServer) -> None:
     end = answers.failed(0, exit_code=None, state="not_retried", reason="no_policy")
     end |= {
         "started_at": None,
@@ -116,11 +116,11 @@ def test_an_interrupt_cancels_the_chain_and_waits_for_it(
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         server.on(at(0), cancelled)
-        _, said = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Cancelling" in said
-    assert "attempt 1 was cancelled" in said
-    assert "Traceback" not in said
+    assert "Cancelling" in printed
+    assert "attempt 1 was cancelled" in printed
+    assert "Traceback" not in printed
 
 
 def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
 
 
 @pytest.mark.parametrize("module", ["django", "celery", "rest_framework"])
@@ -149,7 +149,7 @@ def test_nothing_of_the_server_is_imported(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("redirection", "code", "said"),
+    ("redirection", "code", "message"),
     [
         (">/dev/full", 1, "reprise: cannot write the answer: No space left on device\n"),
         (">&-", 0, ""),
@@ -157,7 +157,7 @@ def test_nothing_of_the_server_is_imported(module: str) -> None:
     ],
 )
 def test_a_standard_output_of_no_use_is_no_traceback(
-    server: FakeServer, tmp_path: Path, redirection: str, code: int, said: str
+    server: FakeServer, tmp_path: Path, redirection: str, code: int, message: str
 ) -> None:
     server.on("GET /sessions/", answers.page(answers.session()))
     done = subprocess.run(
@@ -167,7 +167,7 @@ def test_a_standard_output_of_no_use_is_no_traceback(
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (code, said)
+    assert (done.returncode, done.stderr) == (code, message)
 
 
 def test_letters_that_the_terminal_lacks_are_replaced(server: FakeServer, tmp_path: Path) -> None:

@@ -44,17 +44,17 @@ def test_create_lays_options_over_a_file(
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (["--env", "novalue"], "--env takes KEY=VALUE"),
         (["-f", "/nowhere/body.yaml"], "cannot read /nowhere/body.yaml"),
         (["--retries", "many"], "--retries"),
     ],
 )
-def test_wrong_usage_is_2(command: Command, args: list[str], said: str) -> None:
+def test_wrong_usage_is_2(command: Command, args: list[str], message: str) -> None:
     result = command("session", "create", "busybox", *args)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_body_from_standard_input_has_to_be_a_mapping(command: Command) -> None:
@@ -63,9 +63,7 @@ def test_a_body_from_standard_input_has_to_be_a_mapping(command: Command) -> Non
     assert "not a mapping" in result.stderr
 
 
-def test_what_looks_like_a_date_in_a_file_is_text(
-    command: Command, server: FakeServer, tmp_path: Path
-) -> None:
+def test_a_date_in_a_file_is_text(command: Command, server: FakeServer, tmp_path: Path) -> None:
     server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
     path = tmp_path / "body.yaml"
     path.write_text("labels: {due: 2026-01-31}\nenviron: {AT: 2026-01-31 10:00:00}\n")
@@ -75,7 +73,7 @@ def test_what_looks_like_a_date_in_a_file_is_text(
 
 
 @pytest.mark.parametrize("value", [".nan", "!!set {a, b}", "!!binary aGk=", "&a [*a]", "[" * 9999])
-def test_what_json_cannot_say_is_refused(command: Command, tmp_path: Path, value: str) -> None:
+def test_values_without_json_are_refused(command: Command, tmp_path: Path, value: str) -> None:
     path = tmp_path / "body.yaml"
     path.write_text(f"labels: {value}")
     result = command("session", "create", "-f", str(path), "busybox")
@@ -152,11 +150,11 @@ def test_info_tells_rule_budgets_and_what_the_next_attempt_gets(
         {"name": "inline/failure", "used": 0, "limit": 2},
     ]
     failed = answers.failed(1, due_at="2999-01-01T00:00:00Z", rule="ml/oom", budgets=budgets)
-    server.on(at(1), failed | {"failure_category": "cuda_error"})
+    server.on(at(1), failed | {"failure_category": "cuda_error", "failure_signature": "0a1b"})
     more = {"resources": {"memory": "1536Mi"}, "policy_revisions": {"ml": 3}, "rule": "ml/oom"}
     server.on(at(1, "retry-decision/"), answers.decision(**more, paced=True))
     text = command("session", "info", IDS[1]).stdout
-    assert "category cuda_error" in text
+    assert "category cuda_error, signature 0a1b" in text
     assert "is postponed by the storm limit to 2999-01-01" in text
     lines = {line[:12].strip(): line[12:].strip() for line in text.splitlines()}
     assert lines["By rule"] == "ml/oom"
@@ -166,7 +164,7 @@ def test_info_tells_rule_budgets_and_what_the_next_attempt_gets(
     assert lines[""] == "inline/failure: 0 of 2 used"
     text = command("session", "explain", IDS[1]).stdout
     assert "ml revision 3" in text
-    assert "postponed it to a slot of its own" in text
+    assert "postponed it to a later slot" in text
 
 
 def test_info_does_not_list_a_hundred_budgets(command: Command, server: FakeServer) -> None:
@@ -211,7 +209,7 @@ def test_sessions_of_an_age(command: Command, server: FakeServer, age: str) -> N
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2w", "999999999999d", "-1h"])
-def test_what_is_no_time_is_said(command: Command, server: FakeServer, text: str) -> None:
+def test_a_wrong_time_is_refused(command: Command, server: FakeServer, text: str) -> None:
     result = command("session", "list", f"--since={text}")
     assert result.exit_code == 2
     assert "--since takes an age" in result.stderr
@@ -236,6 +234,14 @@ def test_attempts(command: Command, server: FakeServer) -> None:
     first, second = command("session", "attempts", IDS[1]).stdout.splitlines()[1:]
     assert " ".join(first.split()) == f"1 {IDS[0]} ERROR oom_killed 137 retry in 60 s"
     assert second.split() == ["2", IDS[1], "RUNNING"]
+    day = "2030-01-31T12:00:00Z"
+    told = {"step": 5, "of": 10, "note": "", "best_step": 5, "rate": None, "checkpoint": None,
+            "checkpoint_step": None, "made_progress": None, "updated_at": day}  # fmt: skip
+    server.on(at(1, "attempts/"), [chain[0], {**chain[1], "progress": told}])
+    head, first, second = command("session", "attempts", IDS[1]).stdout.splitlines()
+    assert "PROGRESS" in head
+    assert "5 of 10" in second
+    assert "5 of 10" not in first
 
 
 def test_logs_of_one_and_of_all_attempts(command: Command, server: FakeServer) -> None:
@@ -275,9 +281,9 @@ def test_explain_prints_sentences_and_trace(command: Command, server: FakeServer
 
 
 def test_explain_of_a_success_tells_what_led_to_it(command: Command, server: FakeServer) -> None:
-    said = "retry, because the inline policy retries kernel_nonzero_exit"
+    sentence = "retry, because the inline policy retries kernel_nonzero_exit"
     chain = [
-        {"id": IDS[0], "attempt": 0, "status": "ERROR", "exit_code": 3, "decision": said},
+        {"id": IDS[0], "attempt": 0, "status": "ERROR", "exit_code": 3, "decision": sentence},
         {"id": IDS[1], "attempt": 1, "status": "TERMINATED", "exit_code": 0, "decision": None},
     ]
     server.on(at(1, "retry-decision/"), problem(404, "Not found", "it succeeded"))
@@ -286,7 +292,7 @@ def test_explain_of_a_success_tells_what_led_to_it(command: Command, server: Fak
     result = command("session", "explain", IDS[1])
     assert result.exit_code == 0
     assert result.stdout.startswith("Attempt 2 succeeded; the one before it failed, and came back")
-    assert said in result.stdout
+    assert sentence in result.stdout
     whole = json.loads(command("session", "explain", IDS[1], "--json").stdout)
     assert [each["id"] for each in whole["chain"]] == IDS[:2]
     server.on(at(1), answers.session(attempt=1))
@@ -341,8 +347,8 @@ def test_the_options_of_the_inline_policy_are_its_fields(
 def test_every_field_of_the_inline_policy_is_an_option(command: Command) -> None:
     assert OPTIONS.keys() == RetryPolicy.model_fields.keys() == InlinePolicy.model_fields.keys()
     for line in ("session create --help", "run --help"):
-        told = command(*line.split()).output.split()
-        assert {f"--{option}" for option, _ in OPTIONS.values()} <= {*told}
+        printed = command(*line.split()).output.split()
+        assert {f"--{option}" for option, _ in OPTIONS.values()} <= {*printed}
     assert RetryPolicy().model_dump(mode="json") == InlinePolicy().model_dump(mode="json")
 
 
@@ -420,7 +426,7 @@ def test_an_ambiguous_beginning_lists_the_candidates(command: Command, server: F
 
 
 @pytest.mark.parametrize(("typed", "code"), [("abcdef", 3), ("abc", 2), ("my-job", 2)])
-def test_what_is_no_id_is_said(command: Command, server: FakeServer, typed: str, code: int) -> None:
+def test_a_wrong_id_is_refused(command: Command, server: FakeServer, typed: str, code: int) -> None:
     server.on("GET /sessions/", answers.page())
     assert command("session", "info", typed).exit_code == code
 
@@ -440,3 +446,52 @@ def test_preempt_sends_the_reason(command: Command, server: FakeServer) -> None:
     server.on(f"POST /sessions/{IDS[0]}/preempt/", answers.session("TERMINATING"))
     assert "TERMINATING" in command("session", "preempt", IDS[0], "--reason", "room").stdout
     assert server.calls[-1].body == {"reason": "room"}
+
+
+def test_create_names_what_it_waits_for(command: Command, server: FakeServer) -> None:
+    server.on("POST /sessions/", Reply(answers.session("PENDING"), 201))
+    flags = ["--depends-on", "a=b", "--depends-on", "ended=c", "--on-dependency-failure", "run"]
+    result = command("session", "create", "busybox", *flags, "-o", "name")
+    assert result.exit_code == 0
+    body = server.calls[0].body
+    assert body["depends_on"] == [
+        {"session": "a=b", "when": "succeeded"},
+        {"session": "c", "when": "ended"},
+    ]
+    assert body["on_dependency_failure"] == "run"
+
+
+def test_graph_shows_who_waits_for_whom(command: Command, server: FakeServer) -> None:
+    def node(number: int, **fields: object) -> dict[str, object]:
+        own = {"session_id": IDS[number], "tip_session_id": IDS[number], "creation_id": IDS[number]}
+        return {**own, "name": "", "status": "RUNNING", "retry_state": "none", **fields}
+
+    nodes = [node(0, name="prepare"), node(1, status="PENDING"), node(2, status=None)]
+    edges = [
+        {"session_id": IDS[1], "depends_on": IDS[0], "when": "ended", "outcome": None, "met": None},
+        {
+            "session_id": IDS[1],
+            "depends_on": IDS[2],
+            "when": "failed",
+            "outcome": "succeeded",
+            "met": False,
+        },
+    ]
+    graph = {"session_id": IDS[1], "nodes": nodes, "edges": edges, "truncated": False}
+    server.on(at(1, "graph/"), Reply(graph))
+    result = command("session", "graph", IDS[1])
+    assert result.exit_code == 0
+    assert "prepare (not yet ended)" in result.stdout
+    assert f"{IDS[2]} (succeeded, not failed)" in result.stdout
+    assert "archived" in result.stdout
+
+
+def test_retry_takes_along_what_is_downstream(command: Command, server: FakeServer) -> None:
+    made = {**answers.session("PENDING"), "downstream": [IDS[2]]}
+    server.on(f"POST /sessions/{IDS[0]}/retry/", Reply(made, 201))
+    result = command("session", "retry", IDS[0], "--downstream", "--dry-run")
+    assert result.exit_code == 0
+    assert server.calls[-1].body == {"downstream": True, "dry_run": True}
+    assert f"1 downstream would be retried: {IDS[2]}" in result.stderr
+    result = command("session", "retry", "--all", "--downstream", "--yes")
+    assert (result.exit_code, "one session" in result.stderr) == (2, True)

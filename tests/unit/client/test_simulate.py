@@ -217,7 +217,7 @@ def test_faults_are_told_at_their_place(command: Command, server: FakeServer, dr
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ([], "give what to simulate"),
         (["--retries", "1", "--last", "30"], "--last takes a number of s, m, h, d or w"),
@@ -228,10 +228,10 @@ def test_faults_are_told_at_their_place(command: Command, server: FakeServer, dr
         (["-f", "/nowhere"], "cannot read /nowhere"),
     ],
 )
-def test_wrong_usage_is_2(command: Command, args: list[str], said: str) -> None:
+def test_wrong_usage_is_2(command: Command, args: list[str], message: str) -> None:
     result = command("simulate", *args)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_a_queue_is_not_simulated(command: Command, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_past_that_is_too_long_is_asked_for_in_parts(
     assert timedelta(days=45) - middle < timedelta(minutes=5)
 
 
-def test_what_cannot_be_divided_is_refused(command: Command, server: FakeServer) -> None:
+def test_a_policy_that_cannot_be_divided_is_refused(command: Command, server: FakeServer) -> None:
     server.on(ROUTE, problem(413, "Too large", "narrow it"))
     result = command("simulate", "--retries", "1", "--last", "90s")
     assert result.exit_code == 5

@@ -98,12 +98,12 @@ SWEEP = "/job-sets/sweep/events/"
 
 
 def places(*numbers: int, cut: bool = False) -> Reply:
-    told = "".join(
+    stream = "".join(
         f"id: 0-5-{number}\nevent: session.running\n"
         f"data: {json.dumps({'id': number, 'cursor': f'0-5-{number}', 'type': 'x'})}\n\n"
         for number in numbers
     )
-    text = f"retry: 1000\n\n: ping\n\n{told}"
+    text = f"retry: 1000\n\n: ping\n\n{stream}"
     return Reply(text.encode(), kind="text/event-stream", cut=cut)
 
 

@@ -8,7 +8,7 @@ from reprise_client import Client
 from reprise_client.cli.top import Look
 from reprise_client.cli.top_view import top_line, top_view
 from reprise_client.errors import ApiError
-from reprise_client.models import Overview
+from reprise_client.models import Operations, Overview
 from rich.console import Console
 
 from tests.unit.client.conftest import Command
@@ -83,9 +83,9 @@ def test_it_fits_the_screen(width: int, height: int) -> None:
     assert drawn(width, height, queues=[], causes={}, executors=[])
 
 
-def test_what_there_is_is_told() -> None:
+def test_the_whole_overview_is_drawn() -> None:
     text = "\n".join(drawn(140, 80))
-    for said in (
+    for words in (
         "Waiting 12,345+   Live 678   Retries that wait 90 (4 held)",
         "Settled 400/s   succeeded 398/s   failed 2.5/s   retried 2.2/s   submitted 0/s",
         "FAILED IN 20 S",
@@ -99,12 +99,12 @@ def test_what_there_is_is_told() -> None:
         "5 s ago draining",
         "and 3 more queues",
     ):
-        assert said in text
+        assert words in text
     # Who is silent comes first.
     assert text.index("west") < text.index("east")
 
 
-def test_who_is_told_of_no_executors_sees_none() -> None:
+def test_without_executors_none_are_drawn() -> None:
     assert not any("EXECUTOR" in line for line in drawn(80, 24, executors=None))
 
 
@@ -125,6 +125,57 @@ def test_once(command: Command, server: FakeServer) -> None:
     assert "project" not in server.calls[-1].query
     command("top", "--once", "--project", "lab/storm")
     assert server.calls[-1].query["project"] == "lab/storm"
+
+
+PROBLEMS = [
+    {
+        "kind": "no_worker",
+        "severity": "critical",
+        "sentence": "No worker is alive.",
+        "since": "2030-01-31T11:55:00Z",
+    },
+    {
+        "kind": "retries_paused",
+        "severity": "notice",
+        "sentence": "Retries of acme are paused.",
+        "affected": {"value": 12, "more": False},
+        "unit": "held retries",
+    },
+]
+
+
+def told(count: int = 1) -> dict[str, Any]:
+    return {"at": "2030-01-31T12:00:00Z", "problems": PROBLEMS * count}
+
+
+def test_operators_are_told_what_is_wrong(command: Command, server: FakeServer) -> None:
+    server.on(f"GET {PATH}", answer())
+    server.on("GET /operations/", told())
+    shown = command("top", "--once").stdout
+    assert "CRITICAL: No worker is alive.  5 min" in shown
+    assert "NOTICE: Retries of acme are paused. [12 held retries]" in shown
+    assert json.loads(command("top", "--once", "-o", "json").stdout)["problems"] == PROBLEMS
+    asked = server.count("GET", "/operations/")
+    assert "CRITICAL" not in command("top", "--once", "--project", "lab/storm").stdout
+    server.on(f"GET {PATH}", answer(executors=None))
+    assert "CRITICAL" not in command("top", "--once").stdout
+    assert server.count("GET", "/operations/") == asked, "they are none of a member's"
+
+
+def test_many_problems_leave_room_for_the_queues() -> None:
+    problems = Operations.model_validate(told(20)).problems
+    seen = Overview.model_validate(answer())
+    for width, height in ((80, 24), (200, 60)):
+        screen = Console(width=width, height=height, highlight=False)
+        with screen.capture() as captured:
+            screen.print(
+                top_view(seen, "http://here", width=width, height=height, problems=problems)
+            )
+        lines = captured.get().splitlines()
+        assert len(lines) <= height
+        assert any(line.startswith("and ") and "more problems" in line for line in lines)
+        assert any("lab/storm/queue-00" in line for line in lines)
+    assert top_line(seen, problems).endswith("  CRITICAL: No worker is alive.")
 
 
 def test_lines_and_objects_are_what_goes_on_for_ever(command: Command) -> None:

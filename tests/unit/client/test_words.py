@@ -4,11 +4,11 @@ from typing import Any
 import pytest
 from reprise_client.cli.words import (
     attempt_of,
+    attempt_summary,
     avoided,
     granted,
     outcome,
     span,
-    standing,
     what_next,
     when,
 )
@@ -54,9 +54,9 @@ def test_attempts_count_from_one() -> None:
 
 
 def test_the_server_says_which_budget_binds() -> None:
-    told = "attempt 3; 2 of 2 retries for failures used"
-    assert standing(RetryState(attempt=2, max_attempts=70, summary=told)) == told
-    assert standing(RetryState(attempt=2, max_attempts=70)) == "attempt 3"  # an older server
+    summary = "attempt 3; 2 of 2 retries for failures used"
+    assert attempt_summary(RetryState(attempt=2, max_attempts=70, summary=summary)) == summary
+    assert attempt_summary(RetryState(attempt=2, max_attempts=70)) == "attempt 3"  # an older server
 
 
 def test_a_waiting_retry_says_when_why_and_who_pays() -> None:
@@ -79,7 +79,7 @@ def test_a_waiting_retry_says_when_why_and_who_pays() -> None:
         ({"state": "not_retried", "reason": "brand_new"}, "no retry, because brand_new"),
     ],
 )
-def test_what_comes_next(state: dict[str, Any], text: str) -> None:
+def test_the_next_step_is_described(state: dict[str, Any], text: str) -> None:
     assert what_next(session(**state), None, NOW).startswith(text)
 
 
@@ -90,8 +90,8 @@ def test_a_running_attempt_says_whether_it_may_come_back() -> None:
     assert running(2) == "if it fails, it may be retried"
     assert running(3) == ""
     unbounded = answers.session(attempt=3, retry_state={"max_attempts": None})
-    told = what_next(Session.model_validate(unbounded), None, NOW)
-    assert told == "if it fails, it may be retried"
+    sentence = what_next(Session.model_validate(unbounded), None, NOW)
+    assert sentence == "if it fails, it may be retried"
 
 
 def test_an_outcome_names_the_facts() -> None:
@@ -133,8 +133,24 @@ def test_a_retry_with_a_slot_of_its_own(
     ],
 )
 def test_a_held_retry_says_which_switch(switch: str | None, text: str) -> None:
-    told = what_next(session(state="held"), None, NOW, switch)
-    assert told == f"attempt 3 is held while {text}, because kernel_nonzero_exit"
+    sentence = what_next(session(state="held"), None, NOW, switch)
+    assert sentence == f"attempt 3 is held while {text}, because kernel_nonzero_exit"
+
+
+@pytest.mark.parametrize(
+    ("held_for", "text"),
+    [
+        ("switch", "retries are paused"),
+        ("breaker", "the breaker of its failure is open"),
+        ("shared_budget", "the retry budget that it shares is spent"),
+    ],
+)
+def test_a_held_retry_says_what_holds_it(held_for: str, text: str) -> None:
+    told = f"attempt 3 is held while {text}, because kernel_nonzero_exit"
+    assert what_next(session(state="held", held_for=held_for), None, NOW, "paused") == told
+    # A server of the release before says it with the decision only.
+    decision = Decision.model_validate(answers.decision(held_for=held_for, paid_by=None))
+    assert what_next(session(state="held"), decision, NOW, "paused") == told
 
 
 def test_a_refusal_names_the_rule() -> None:
@@ -143,7 +159,7 @@ def test_a_refusal_names_the_rule() -> None:
     assert what_next(refused, None, NOW) == text
 
 
-def test_what_the_next_attempt_gets_and_avoids() -> None:
+def test_resources_and_avoidance_of_the_next_attempt_are_described() -> None:
     decided = Decision.model_validate(
         answers.decision(resources={"cpu": "1", "memory": "1536Mi"}, avoid_executor="gpu")
     )

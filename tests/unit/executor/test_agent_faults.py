@@ -86,7 +86,7 @@ def test_an_invalid_report_does_not_block_the_next(server: FakeServer, agent: Ag
     session = server.submit("true")
     server.wait_settled(session)
     assert session.statuses == ["PREPARING", "TERMINATED"]
-    until(lambda: "will never accept report 2" in agent.log.read_text())
+    until(lambda: "refused report 2" in agent.log.read_text())
 
 
 def test_a_report_that_breaks_its_batch_is_given_up_alone(
@@ -102,14 +102,20 @@ def test_a_report_that_breaks_its_batch_is_given_up_alone(
     assert all(session.statuses == ["PREPARING", "TERMINATED"] for session in sessions)
 
 
-def test_ends_that_the_server_missed_arrive_when_it_is_back(
-    server: FakeServer, agent: AgentProcess
-) -> None:
+def ended_while_away(server: FakeServer, agent: AgentProcess) -> FakeSession:
+    """Stop the server while a session runs. Return the session, which has then ended."""
     session = shell(server, "while ! test -e go; do sleep 0.02; done; echo done; exit 4")
     server.wait_for(lambda: "RUNNING" in session.statuses)
     server.stop()
     (agent.state / "runs" / f"{session.id}-1" / "work" / "go").touch()
     until(lambda: "ERROR exit code 4" in agent.log.read_text())
+    return session
+
+
+def test_ends_that_the_server_missed_arrive_when_it_is_back(
+    server: FakeServer, agent: AgentProcess
+) -> None:
+    session = ended_while_away(server, agent)
     server.start()
     server.wait_settled(session)
     assert session.final["exit_code"] == 4
@@ -119,11 +125,7 @@ def test_ends_that_the_server_missed_arrive_when_it_is_back(
 def test_reports_survive_the_agent_and_an_absent_server(
     server: FakeServer, agent: AgentProcess
 ) -> None:
-    session = shell(server, "while ! test -e go; do sleep 0.02; done; echo done; exit 4")
-    server.wait_for(lambda: "RUNNING" in session.statuses)
-    server.stop()
-    (agent.state / "runs" / f"{session.id}-1" / "work" / "go").touch()
-    until(lambda: "ERROR exit code 4" in agent.log.read_text())
+    session = ended_while_away(server, agent)
     agent.kill()
     agent.start()
     server.start()
@@ -214,7 +216,7 @@ def test_a_clean_stop_ends_runs_and_reports_them(server: FakeServer, agent: Agen
     server.wait_for(lambda: bool(polite.log and stubborn.log))
     began = time.monotonic()
     assert agent.stop() == 0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert polite.final["exit_code"] == 6
     assert stubborn.final["exit_code"] == 137
     assert all(session.termination["lease_expired"] for session in (polite, stubborn))
@@ -229,7 +231,7 @@ def test_a_clean_stop_without_a_server_keeps_the_reports(
     server.stop()
     began = time.monotonic()
     assert agent.stop() == 0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     server.start()
     agent.start()
     server.wait_settled(session)
@@ -253,14 +255,14 @@ def test_a_second_signal_ends_the_agent_at_once(server: FakeServer, agent: Agent
     agent.process.send_signal(signal.SIGTERM)
     until(lambda: "stopping session" in agent.log.read_text())
     agent.process.send_signal(signal.SIGTERM)
-    assert agent.wait(10.0) == 130
+    assert agent.wait() == 130
     assert processes_of(agent.state) == []
 
 
 def test_an_agent_that_cannot_renew_fences_itself(
     server: FakeServer, idle_agent: AgentProcess
 ) -> None:
-    server.lease_ttl, server.lease_grace = 1.0, 16.0
+    server.lease_ttl, server.lease_grace = 4.0, 24.0
     idle_agent.start()
     session = shell(server, STUBBORN, termination_grace_period=60)
     cancelled = shell(server, STUBBORN, termination_grace_period=60)
@@ -303,7 +305,7 @@ def test_output_that_was_refused_comes_from_an_agent_that_was_taken_over(
     server.refusal = lambda _verb, _body: None
     assert agent.wait() == 3
     assert session.log == b"said\n"
-    assert "the server does not have the output" not in agent.log.read_text()
+    assert "ended sessions is not sent yet" not in agent.log.read_text()
 
 
 def test_a_new_state_directory_goes_on_after_the_servers_incarnation(
@@ -346,7 +348,7 @@ def test_a_run_without_a_place_for_its_files_goes_back_and_harms_no_other(
     refused = shell(server, "exit 0")
     server.wait_for(lambda: refused.returned is not None)
     assert refused.returned is not None
-    assert refused.returned.startswith("no place for its files")
+    assert refused.returned.startswith("cannot create its files")
     elsewhere.rename(runs)
     (work,) = runs.glob("*/work")
     (work / "go").touch()

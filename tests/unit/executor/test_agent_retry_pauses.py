@@ -1,4 +1,5 @@
-"""What an agent does by the clock: renewing, fencing, waiting for a server; and in which order."""
+"""Tests of what an agent does by the clock: renewing, fencing, waiting for a server; and in which
+order."""
 
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ def test_a_lease_counts_from_the_sending_of_its_renewal(
 def test_an_agent_without_a_server_shows_that_it_turns(
     server: FakeServer, idle_agent: AgentProcess
 ) -> None:
-    """Which a probe asks: no restart would bring the server back."""
+    """A probe asks for this: no restart would bring the server back."""
     server.refusal = lambda *_: 503
     idle_agent.start()
     turned = idle_agent.state / "turned"
@@ -115,8 +116,8 @@ def test_a_server_that_asks_for_a_pause_is_left_alone(
     for work in (agent.state / "runs").glob("*/work"):
         (work / "go").touch()
         time.sleep(QUIET_SECONDS / len(running))
-    said = [verb for verb, _ in server.calls[before:]]
-    assert all(said.count(verb) <= 1 for verb in said), said
+    verbs = [verb for verb, _ in server.calls[before:]]
+    assert all(verbs.count(verb) <= 1 for verb in verbs), verbs
     server.retry_after, server.refusal = 0, lambda _verb, _body: None
     agent.kill()
     agent.start()

@@ -1,4 +1,4 @@
-"""What nodes have and what is free on them, as the scheduler of a cluster counts."""
+"""Tests of what nodes have and what is free on them, as the scheduler of a cluster counts."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ SIDECAR = {"restartPolicy": "Always"}
         ),
     ],
 )
-def test_what_is_kept_for_a_pod(spec: dict[str, Any], cpu: str) -> None:
+def test_the_amounts_kept_for_a_pod(spec: dict[str, Any], cpu: str) -> None:
     assert amounts(spec)["cpu"] == cpu
 
 
@@ -58,7 +58,7 @@ def test_a_container_that_shrinks_keeps_what_it_has_until_it_has_shrunk() -> Non
     assert amounts(spec, status) == {"cpu": "3", "memory": "1073741824"}
 
 
-def test_what_cannot_be_read_counts_for_nothing() -> None:
+def test_unreadable_amounts_count_for_nothing() -> None:
     assert amounts({"containers": [container("many", "1")]}) == {"memory": "1"}
     assert amounts({}) == {}
 
@@ -76,8 +76,8 @@ def node(name: str, **spec: Any) -> dict[str, Any]:
 def test_a_node_that_holds_as_many_pods_as_it_may_has_nothing_free() -> None:
     full = node("a")
     full["status"]["allocatable"]["pods"] = "2"
-    (told,) = asyncio.run(survey(Played([full], [on("a", "1"), on("a", "1")])))
-    assert told["free"] == {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"}
+    (listed,) = asyncio.run(survey(Played([full], [on("a", "1"), on("a", "1")])))
+    assert listed["free"] == {"cpu": "0", "memory": "0", "nvidia.com/gpu": "0"}
 
 
 def on(node: str, cpu: str) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Played:
 
 
 async def survey(played: Played) -> list[Any]:
-    looking = NodeSurvey(cast("Cluster", played), 60)
+    looking = NodeSurvey(cast("Cluster", played), 60, "one")
     task = asyncio.create_task(looking.keep())
     while not looking.nodes:
         await asyncio.sleep(0)
@@ -104,7 +104,16 @@ async def survey(played: Played) -> list[Any]:
     return looking.nodes
 
 
-def test_what_is_free_is_what_no_pod_holds() -> None:
+def test_a_node_says_how_many_pods_of_ours_it_can_hold() -> None:
+    mine = on("a", "1")
+    mine["metadata"]["labels"] = {"reprise.dev/executor": "one"}
+    few = node("a")
+    few["status"]["allocatable"]["pods"] = "5"
+    (listed,) = asyncio.run(survey(Played([few], [mine, on("a", "0"), on("a", "0")])))
+    assert listed["max_pods"] == 3
+
+
+def test_room_that_no_pod_holds_is_free() -> None:
     taint = {"key": "gpu", "effect": "NoSchedule"}
     played = Played(
         [node("a", taints=[taint]), node("b"), node("cordoned", unschedulable=True),

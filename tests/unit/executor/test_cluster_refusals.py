@@ -1,4 +1,4 @@
-"""What the API servers of real clusters say when they say no, and whose fault it is."""
+"""Tests of how API servers of real clusters refuse, and whose fault it is."""
 
 import asyncio
 from typing import Any, cast
@@ -25,8 +25,8 @@ POD = 'pods "reprise-1-0" is forbidden: '
 
 
 def status(code: int, message: str, reason: str = "Forbidden", **details: Any) -> dict[str, Any]:
-    said = {"kind": "Status", "code": code, "message": message, "reason": reason}
-    return {**said, "details": details}
+    body = {"kind": "Status", "code": code, "message": message, "reason": reason}
+    return {**body, "details": details}
 
 
 @pytest.mark.parametrize(
@@ -73,29 +73,29 @@ def status(code: int, message: str, reason: str = "Forbidden", **details: Any) -
         (504, "Timeout: Too large resource version: 9, current: 4", Expired),
     ],
 )  # fmt: skip
-def test_whose_fault_a_refusal_is(code: int, message: str, meaning: type[ApiRefusal]) -> None:
+def test_the_fault_of_a_refusal(code: int, message: str, meaning: type[ApiRefusal]) -> None:
     assert type(refusal_of(code, status(code, message), making=True)) is meaning
 
 
 def test_a_namespace_that_is_not_there_is_told_from_an_object() -> None:
-    said = status(404, 'namespaces "a" not found', "NotFound", kind="namespaces")
-    assert type(refusal_of(404, said, making=True)) is NamespaceTrouble
-    said = status(404, 'pods "a" not found', "NotFound", kind="pods")
-    assert type(refusal_of(404, said)) is NotThere
+    answer = status(404, 'namespaces "a" not found', "NotFound", kind="namespaces")
+    assert type(refusal_of(404, answer, making=True)) is NamespaceTrouble
+    answer = status(404, 'pods "a" not found', "NotFound", kind="pods")
+    assert type(refusal_of(404, answer)) is NotThere
 
 
 def test_a_conflict_is_a_taken_name_only_if_it_says_so() -> None:
     """Pods that are made at one time write the status of one quota."""
     conflict = 'Operation cannot be fulfilled on resourcequotas "q": it has been modified'
-    said = status(409, conflict, "Conflict")
-    assert type(refusal_of(409, said, making=True)) is NamespaceTransient
-    assert type(refusal_of(409, said)) is Exists
-    said = status(409, 'pods "a" already exists', "AlreadyExists")
-    assert type(refusal_of(409, said, making=True)) is Exists
+    answer = status(409, conflict, "Conflict")
+    assert type(refusal_of(409, answer, making=True)) is NamespaceTransient
+    assert type(refusal_of(409, answer)) is Exists
+    answer = status(409, 'pods "a" already exists', "AlreadyExists")
+    assert type(refusal_of(409, answer, making=True)) is Exists
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 407])
-def test_what_stands_before_the_api_server_knows_nothing_of_the_pod(code: int) -> None:
+def test_an_error_of_a_proxy_says_nothing_of_the_pod(code: int) -> None:
     text = {"message": "<html>denied by the proxy</html>"}
     assert type(refusal_of(code, text, making=True)) is OwnTrouble
 
@@ -159,7 +159,7 @@ def test_a_pod_that_is_made_after_all_is_not_missed() -> None:
     assert played.asked == 3
 
 
-def test_what_cannot_be_under_way_any_more_is_not_there() -> None:
+def test_a_late_pod_is_counted_as_missing() -> None:
     played = Played(Transient("no answer"))
     wanted = iter((True, False))
     with pytest.raises(Transient, match="no answer"):

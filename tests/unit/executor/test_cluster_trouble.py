@@ -1,4 +1,4 @@
-"""Whose trouble a refusal is, and when it is over."""
+"""Tests of whose trouble a refusal is, and when it is over."""
 
 import asyncio
 from typing import Any, cast
@@ -16,7 +16,7 @@ from executor.drivers.kubernetes.api_refusals import (
     OwnTrouble,
     Transient,
 )
-from executor.drivers.kubernetes.trouble import MOST_TOLD, ClusterTrouble
+from executor.drivers.kubernetes.trouble import MAX_PROJECTS, ClusterTrouble
 
 QUOTA = NamespaceTrouble("exceeded quota: few (403)")
 WEBHOOK = NamespaceTransient("failed calling webhook (500)", unsure=False)
@@ -24,7 +24,7 @@ AWAY = Transient("connection refused", unsure=False)
 
 
 class Played:
-    """What it answers to a dry run, by namespace; None is a yes."""
+    """A cluster with an answer to a dry run for each namespace; None is a yes."""
 
     def __init__(self) -> None:
         self.answers: dict[str, ApiRefusal | None] = {}
@@ -74,7 +74,7 @@ def probe(troubles: ClusterTrouble) -> None:
     asyncio.run(some())
 
 
-def test_what_a_namespace_lacks_is_one_projects_trouble(
+def test_a_broken_namespace_is_one_projects_trouble(
     cluster: Played, troubles: ClusterTrouble, mended: list[str]
 ) -> None:
     cluster.answers = {"a": QUOTA}
@@ -105,7 +105,7 @@ def test_a_cluster_that_is_away_is_everybodys_trouble(
     assert troubles.text == ""
 
 
-def test_what_passes_has_passed_when_a_pod_is_made(troubles: ClusterTrouble) -> None:
+def test_transient_trouble_is_over_when_a_pod_is_made(troubles: ClusterTrouble) -> None:
     troubles.refused(pod("a"), WEBHOOK)
     troubles.refused(pod("a"), AWAY)
     troubles.refused(pod("b"), WEBHOOK)
@@ -122,7 +122,7 @@ def test_nobody_looks_for_the_end_of_what_nobody_waits_for(
     assert (troubles.of_projects, cluster.asked) == ({}, [])
 
 
-def test_what_was_refused_is_what_is_tried(cluster: Played, troubles: ClusterTrouble) -> None:
+def test_the_refused_pod_is_tried_again(cluster: Played, troubles: ClusterTrouble) -> None:
     refusal = OwnTrouble("Unauthorized (401)")
     refusal.object = pod("a", "Service")
     cluster.answers = {"a": refusal}
@@ -132,6 +132,6 @@ def test_what_was_refused_is_what_is_tried(cluster: Played, troubles: ClusterTro
 
 
 def test_no_more_is_told_than_is_read(troubles: ClusterTrouble) -> None:
-    for number in range(MOST_TOLD + 5):
+    for number in range(MAX_PROJECTS + 5):
         troubles.refused(pod(f"p{number}"), QUOTA)
-    assert len(troubles.of_projects) == MOST_TOLD
+    assert len(troubles.of_projects) == MAX_PROJECTS

@@ -1,4 +1,5 @@
-"""What isolated runs can do, by real attempts: by Landlock, by a user for each run, and by both."""
+"""Tests of what isolated runs can do, by real attempts: by Landlock, by a user for each run, and by
+both."""
 
 import os
 import shutil
@@ -41,7 +42,7 @@ main()
 
 @dataclass(frozen=True)
 class World:
-    """Who the agent is, and which Landlock it finds."""
+    """The user of the agent, and the Landlock that it finds."""
 
     kernel: int
     user: int
@@ -76,7 +77,7 @@ class IsolatedAgent(AgentProcess):
 
 
 def ordinary_python() -> list[str]:
-    """How an ordinary user runs Python with this environment's packages."""
+    """Return a command with which an ordinary user runs Python with this environment's packages."""
     if not IS_ROOT:
         return [sys.executable]
     # The environment's own interpreter may lie in a home that others cannot enter.
@@ -115,17 +116,18 @@ def victim(server: FakeServer, isolated: IsolatedAgent) -> FakeSession:
 
 
 def attempts(agent: IsolatedAgent, victim: FakeSession) -> dict[str, str]:
-    """What a run must not be able to do, each as a shell says it."""
+    """Return the commands that must fail in a run, each for a shell."""
     number, other = agent_pid(agent), agent.state / "runs" / f"{victim.id}-1"
+    file = other / "work" / "file"
     return {
         "the token": f"cat {agent.state.parent}/token",
         "the agent's files": f"cat {agent.state}/id",
         "a new file": f"echo x > {agent.state}/new",
         "its incarnation": f"echo 99 > {agent.state}/incarnation",
         "the run's own record": "echo '{}' > ../run.json",
-        "another run's file": f"cat {other}/work/file",
+        "another run's file": f"cat {file}",
         "another run's output": f"cat {other}/output",
-        "to write there": f"echo x > {other}/work/file",
+        "to write there": f"echo x > {file}",
         "another run's environment": f"cat /proc/{int(victim.log)}/environ",
         "to kill another run": f"kill -9 {int(victim.log)}",
         "the agent's environment": f"cat /proc/{number}/environ",
@@ -176,8 +178,8 @@ def test_a_run_works_as_usual(server: FakeServer, isolated: IsolatedAgent) -> No
     """
     session = server.submit("sh", "-c", script)
     server.wait_settled(session)
-    *said, left = session.log.decode().split()
-    assert said == ["1", "2", "3", "4", "5"]
+    *printed, left = session.log.decode().split()
+    assert printed == ["1", "2", "3", "4", "5"]
     assert session.final["exit_code"] == 7
     assert session.termination["message"] == "last words\n"
     assert not alive(int(left))
@@ -185,9 +187,7 @@ def test_a_run_works_as_usual(server: FakeServer, isolated: IsolatedAgent) -> No
 
 
 @pytest.mark.parametrize("isolated", TWO_WORLDS, indirect=True)
-def test_what_an_agent_left_when_it_was_killed_is_ended(
-    server: FakeServer, isolated: IsolatedAgent
-) -> None:
+def test_runs_of_a_killed_agent_are_ended(server: FakeServer, isolated: IsolatedAgent) -> None:
     # A process without a mark and outside of the run's group and directory.
     hidden = "cd /; env -i setsid sh -c 'echo $$; exec sleep 1000' &"
     session = server.submit("sh", "-c", f"{hidden} sleep 0.2; exec setsid sleep 1000")
@@ -217,7 +217,7 @@ def test_no_two_runs_have_one_user(server: FakeServer, place: Path) -> None:
 
 
 def refusal(place: Path, kernel: int, user: int, *options: str, **environ: str) -> str:
-    """Why an agent does not start."""
+    """Return the reason why an agent does not start."""
     agent = IsolatedAgent("http://127.0.0.1:9", place, World(kernel, user))
     done = subprocess.run(
         agent.command(*options), cwd=ROOT, env={**os.environ, **environ}, capture_output=True,
@@ -240,15 +240,15 @@ def ordinary_user() -> int:
         pytest.param(4, "a run could kill the agent", marks=of_landlock),
     ],
 )
-def test_what_cannot_be_held_is_refused(place: Path, kernel: int, gap: str) -> None:
-    said = refusal(place, kernel, ordinary_user())
-    assert gap in said
-    assert "Linux 6.12" in said
-    assert "--isolate-runs partly" in said
+def test_impossible_isolation_is_refused(place: Path, kernel: int, gap: str) -> None:
+    message = refusal(place, kernel, ordinary_user())
+    assert gap in message
+    assert "Linux 6.12" in message
+    assert "--isolate-runs partly" in message
 
 
 @of_landlock
-def test_what_can_be_held_is_enough_where_that_was_said(server: FakeServer, place: Path) -> None:
+def test_partial_isolation_is_enough_where_configured(server: FakeServer, place: Path) -> None:
     agent = IsolatedAgent(server.url, place, World(4, ordinary_user()))
     agent.start("partly")
     try:
@@ -295,7 +295,7 @@ def test_a_token_that_everybody_may_read_is_refused(place: Path) -> None:
 @as_root
 def test_a_way_that_is_closed_is_refused(place: Path) -> None:
     place.chmod(0o700)
-    assert f"cannot walk through {place}" in refusal(place, KERNEL, 0)
+    assert f"cannot enter {place}" in refusal(place, KERNEL, 0)
 
 
 @of_landlock

@@ -1,4 +1,4 @@
-"""What becomes of one session under the local driver, from lease to final report."""
+"""Tests of one session under the local driver, from lease to final report."""
 
 import json
 import sys
@@ -61,7 +61,7 @@ def test_the_exit_code_is_what_a_shell_would_say(
         (["/etc/passwd"], "ContainerCannotRun", "may not be executed"),
     ],
 )
-def test_what_cannot_start_says_why(
+def test_a_run_that_cannot_start_says_why(
     server: FakeServer, command: list[str], reason: str, text: str
 ) -> None:
     session = server.submit(*command)
@@ -154,13 +154,13 @@ def test_a_long_output_keeps_its_end(server: FakeServer) -> None:
     server.wait_settled(session)
     whole = b"".join(b"line %094d\n" % n for n in range(40_000))
     beginning, _, end = session.log.partition(b"\n==== ")
-    told, _, end = end.partition(b" ====\n")
+    marker, _, end = end.partition(b" ====\n")
     assert beginning == whole[:100_000]
     assert whole.endswith(end)
     assert end.startswith(b"line ")
     assert len(end) > 49_000
     missing = len(whole) - len(beginning) - len(end)
-    assert told == b"%d bytes of the output are missing here" % missing
+    assert marker == b"%d bytes of the output are missing here" % missing
     assert len(session.log) <= 150_000
 
 
@@ -277,7 +277,7 @@ def test_a_limit_may_be_more_than_there_is_and_less_than_a_byte(server: FakeServ
         ({"resources": {"memory": "lots"}}, "'lots' is not a quantity"),
     ],
 )
-def test_what_the_driver_cannot_run_is_handed_back(
+def test_sessions_the_driver_cannot_run_are_handed_back(
     server: FakeServer, spec: dict[str, Any], reason: str
 ) -> None:
     session = server.submit("true", **spec)

@@ -86,7 +86,7 @@ def test_a_log_that_is_cut_anywhere_is_copied_once(
     assert copied.text == b"".join(lines)
 
 
-def test_what_a_kubelet_has_rotated_away_is_missing_and_that_is_said(copied: Log) -> None:
+def test_output_rotated_by_the_kubelet_is_marked_as_missing(copied: Log) -> None:
     lines = [b"%d\n" % number for number in range(60)]
     log = stamped(lines)
     copied.read(stamped(lines[:9]), complete=False)
@@ -110,13 +110,13 @@ def test_a_node_that_knows_no_stamps_is_read_from_the_beginning(copied: Log) -> 
     assert copied.text == b"one\ntwo\nthree"
 
 
-def test_what_the_kubelet_says_of_itself_is_told_where_there_is_nothing_else(copied: Log) -> None:
+def test_a_kubelet_error_is_shown_where_there_is_nothing_else(copied: Log) -> None:
     trouble = b"unable to retrieve container logs for containerd://1"
     copied.read(trouble)
     assert copied.text == trouble
 
 
-def test_what_the_kubelet_says_of_itself_is_not_told_among_what_was_copied(copied: Log) -> None:
+def test_a_kubelet_error_is_not_shown_among_copied_output(copied: Log) -> None:
     copied.read(stamped([b"a\n"]), complete=False)
     copied.read(b"unable to retrieve container logs for containerd://1")
     assert copied.text == b"a\n"

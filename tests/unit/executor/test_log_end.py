@@ -37,13 +37,13 @@ def test_a_run_that_writes_on_does_not_fill_the_disk(files: RunFiles) -> None:
         most = max(most, on_disk(files))
     assert files.output_size() == len(whole) == 30_000_000
     assert most < SIZE + STEP + 2 * MIB
-    said = end.read(files, AFTER, SIZE)
-    marker, _, rest = said.partition(b" ====\n")
+    log = end.read(files, AFTER, SIZE)
+    marker, _, rest = log.partition(b" ====\n")
     assert whole.endswith(rest)
     assert marker == b"\n==== %d bytes of the output are missing here" % (
         len(whole) - AFTER - len(rest)
     )
-    assert SIZE - 200 < len(said) <= SIZE
+    assert SIZE - 200 < len(log) <= SIZE
 
 
 def test_a_next_agent_goes_on_where_one_died(files: RunFiles) -> None:
@@ -76,7 +76,7 @@ def test_a_server_that_takes_no_end_gets_none(files: RunFiles) -> None:
     assert files.output_size() == 0
 
 
-def test_what_the_server_has_no_room_for_is_sent_once(files: RunFiles) -> None:
+def test_output_beyond_the_servers_room_is_sent_once(files: RunFiles) -> None:
     write(files, range(90_000))
     stream = _Stream(files, 0.0, end=LogEnd(AFTER, SIZE), finished=True)
     chunk = stream.next_chunk(MIB)

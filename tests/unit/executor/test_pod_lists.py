@@ -27,7 +27,7 @@ def _ours(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_kept_says_the_same(name: str) -> None:
+def test_kept_fields_give_the_same_result(name: str) -> None:
     whole = _ours(name)
     kept = noted(whole)
     assert Known.of(kept) == Known.of(whole)

@@ -51,12 +51,12 @@ def test_a_log_in_line_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
         while not cluster.asked:
             await asyncio.sleep(0.01)
         kept = asyncio.create_task(logs.keep(second))
-        told = asyncio.create_task(logs.complete(second, kept))
+        completed = asyncio.create_task(logs.complete(second, kept))
         # The first has its turn, does not come to an end, and is given up.
         await logs.complete(first, hung)
-        assert not told.done()
+        assert not completed.done()
         cluster.let.set()
-        await told
+        await completed
         assert second.files.output.read_bytes() == b"hello\n"
 
     asyncio.run(play())

@@ -1,4 +1,4 @@
-"""What sessions become as pods."""
+"""Tests of the pods that sessions become."""
 
 import json
 import re
@@ -94,6 +94,8 @@ def test_a_plain_session() -> None:
         "reprise.dev/job-set": "",
     }
     assert metadata["annotations"] == {
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        "karpenter.sh/do-not-disrupt": "true",
         "reprise.dev/executor": "east 1",
         "reprise.dev/project": "acme/work",
         "reprise.dev/queue": "fast",
@@ -140,7 +142,11 @@ def test_nobody_overrides_what_reprise_says() -> None:
         "finalizers": ["mine/mine"],
         "ownerReferences": [{"kind": "Job", "name": "mine"}],
         "labels": {"reprise.dev/session": "x", "team": "t"},
-        "annotations": {"reprise.dev/name": "x", "note": "n"},
+        "annotations": {
+            "reprise.dev/name": "x",
+            "note": "n",
+            "karpenter.sh/do-not-disrupt": "false",
+        },
     }
     given = order(
         environ={"REPRISE_RANK": "7", "REPRISE_SIMULATE": "{}"},
@@ -154,9 +160,9 @@ def test_nobody_overrides_what_reprise_says() -> None:
     (made,) = pods(given, refused=[path for path in REFUSED if not path.startswith("metadata.")])
     assert "ownerReferences" not in made["metadata"]
     (container,) = made["spec"]["containers"]
-    told = variables(container)
-    assert (told["REPRISE_ATTEMPT"], told["REPRISE_RANK"]) == ("0", "0")
-    assert (told["B"], told["REPRISE_SIMULATE"]) == ("2", "{}")
+    environ = variables(container)
+    assert (environ["REPRISE_ATTEMPT"], environ["REPRISE_RANK"]) == ("0", "0")
+    assert (environ["B"], environ["REPRISE_SIMULATE"]) == ("2", "{}")
     assert "restartPolicy" not in container
     assert made["spec"]["restartPolicy"] == "Never"
     assert made["spec"]["activeDeadlineSeconds"] == 60
@@ -166,6 +172,7 @@ def test_nobody_overrides_what_reprise_says() -> None:
     assert labels["reprise.dev/session"] == KEY.session_id
     assert (labels["team"], labels["stage"], labels["reprise.dev/rank"]) == ("t", "x", "0")
     assert (annotations["reprise.dev/name"], annotations["note"]) == ("train", "n")
+    assert annotations["karpenter.sh/do-not-disrupt"] == "false"
 
 
 def test_nothing_in_a_pod_runs_again_but_a_sidecar() -> None:
@@ -237,7 +244,7 @@ def test_without_a_command_the_images_own_runs() -> None:
         ("$$(A) 5$", "$$$$(A) 5$"),
     ],
 )
-def test_what_a_session_says_is_meant_literally(text: str, sent: str) -> None:
+def test_text_of_a_session_is_literal(text: str, sent: str) -> None:
     assert literal(text) == sent
     container = main(command=["sh", "-c", text], environ={"A": text})
     assert (container["command"][2], variables(container)["A"]) == (sent, sent)
@@ -269,8 +276,8 @@ def test_ports_have_numbers() -> None:
         ports=["web", "api", "a-very-long-name-of-a-port"],
         pod_spec={"containers": [{"ports": declared}]},
     )
-    told = {key: value for key, value in variables(made).items() if "PORT" in key}
-    assert told == {
+    ports = {key: value for key, value in variables(made).items() if "PORT" in key}
+    assert ports == {
         "REPRISE_PORT_WEB": "20000",
         "REPRISE_PORT_API": "20001",
         "REPRISE_PORT_A_VERY_LONG_NAME_OF_A_PORT": "20002",
@@ -385,6 +392,27 @@ def test_the_avoided_node_is_forbidden_beside_what_else_is_asked(terms: Any, mer
     assert "affinity" not in pod()["spec"]
 
 
+def test_nodes_that_are_left_out_are_forbidden_one_by_one() -> None:
+    (made,) = pods(replace(order(avoid_node="n1"), avoid_nodes=("n3", "n1")))
+    terms = made["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    # The API takes one name a rule.
+    rules = [{"key": "metadata.name", "operator": "NotIn", "values": [n]} for n in ("n1", "n3")]
+    assert terms == [{"matchFields": rules}]
+
+
+def test_each_rank_is_bound_to_its_node_beside_what_else_is_asked() -> None:
+    terms = [{"matchExpressions": [{"key": "a"}]}, {"matchFields": [{"key": "b"}]}]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    given = order(avoid_node="n9", cluster_size=2, pod_spec={"affinity": affinity})
+    made = pods(replace(given, nodes=("n1", "n2")))
+    for each, name in zip(made, ("n1", "n2"), strict=True):
+        rule = {"key": "metadata.name", "operator": "In", "values": [name]}
+        assert each["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+            {"matchExpressions": [{"key": "a"}], "matchFields": [rule]},
+            {"matchFields": [{"key": "b"}, rule]},
+        ]
+
+
 def test_ranks_find_each_other() -> None:
     given = order(cluster_size=3, attempt=1)
     made = pods(given)
@@ -395,13 +423,13 @@ def test_ranks_find_each_other() -> None:
     service: Any = headless_service(given, executor="e", namespace="ns", owner=owner)
     assert LABEL.fullmatch(service["metadata"]["name"])
     for rank, each in enumerate(made):
-        told = variables(each["spec"]["containers"][0])
-        assert (told["REPRISE_RANK"], told["REPRISE_CLUSTER_SIZE"]) == (str(rank), "3")
+        environ = variables(each["spec"]["containers"][0])
+        assert (environ["REPRISE_RANK"], environ["REPRISE_CLUSTER_SIZE"]) == (str(rank), "3")
         assert each["metadata"]["labels"]["reprise.dev/rank"] == str(rank)
         assert each["spec"]["hostname"] == f"rank-{rank}"
         assert each["spec"]["subdomain"] == service["metadata"]["name"]
         host = f"rank-0.{service['metadata']['name']}.reprise-acme--work.svc"
-        assert told["REPRISE_RANK0_HOST"] == host
+        assert environ["REPRISE_RANK0_HOST"] == host
         assert service["spec"]["selector"].items() <= each["metadata"]["labels"].items()
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
@@ -413,25 +441,25 @@ def test_ranks_find_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
-        ({"image": ""}, "image: a pod needs one"),
-        ({"image": "", "pod_spec": {"containers": []}}, "image: a pod needs one"),
+        ({"image": ""}, "image: a pod needs an image"),
+        ({"image": "", "pod_spec": {"containers": []}}, "image: a pod needs an image"),
         ({"mounts": [{"path": "/a", "empty_dir": {}}, {"path": "b"}]}, "mounts.1: must have"),
         ({"pod_spec": {"containers": ["x"]}}, "pod_spec.containers: must be a list of objects"),
         ({"pod_spec": {"spec": {"hostPID": True}}}, "pod_spec.spec.hostPID: is refused here"),
     ],
 )
-def test_what_cannot_be_made_says_why(spec: Any, said: str) -> None:
+def test_impossible_pods_say_why(spec: Any, message: str) -> None:
     given = order(**spec)
     with pytest.raises(ManifestError) as caught:
         pods(given)
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(message)
     assert problem_of(given.spec) == str(caught.value)
     assert problem_of(order().spec) is None
 
 
-def test_what_is_refused_is_the_operators_to_say() -> None:
+def test_operators_choose_the_refused_fields() -> None:
     given = order(pod_spec={"hostPID": True, "runtimeClassName": "gvisor"})
     assert pods(given, refused=[path for path in REFUSED if path != "hostPID"])
     with pytest.raises(ManifestError, match="runtimeClassName"):
@@ -531,13 +559,13 @@ def test_secrets_are_named_and_never_told() -> None:
     ]
     assert "s3cret" not in json.dumps([first, second])
     for made in (first, second):
-        told = variables(made["spec"]["containers"][0])
+        environ = variables(made["spec"]["containers"][0])
         source = {"name": body["metadata"]["name"], "key": "variable-0"}
-        assert told["TOKEN"] == {"secretKeyRef": source}
-        assert told["odd name"]["secretKeyRef"]["key"] == "variable-1"
-        assert told["PLAIN"] == "p"
+        assert environ["TOKEN"] == {"secretKeyRef": source}
+        assert environ["odd name"]["secretKeyRef"]["key"] == "variable-1"
+        assert environ["PLAIN"] == "p"
         # Nothing that a user says overrides these.
-        assert told["REPRISE_QUEUE"] == "fast"
+        assert environ["REPRISE_QUEUE"] == "fast"
     # Of the first it is to be known that its Secret is still to come.
     assert [pod_names.awaits_secret(made) for made in (first, second, pod())] == [
         True,

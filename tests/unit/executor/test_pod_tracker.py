@@ -46,10 +46,10 @@ def running(name: str, **fields: Any) -> Any:
     return pod(name, "Running", state=RUNNING, **fields)
 
 
-def evidence(told: list[Observation]) -> Any:
-    said = told[-1].termination
-    assert said is not None
-    return said
+def evidence(observed: list[Observation]) -> Any:
+    termination = observed[-1].termination
+    assert termination is not None
+    return termination
 
 
 def heard(reason: str, **fields: Any) -> dict[str, Any]:
@@ -74,8 +74,8 @@ def three() -> SessionTracker:
     return SessionTracker(KEY, NAMES)
 
 
-def brief(told: list[Observation]) -> list[tuple[str, str]]:
-    return [(each.status, each.message) for each in told]
+def brief(observed: list[Observation]) -> list[tuple[str, str]]:
+    return [(each.status, each.message) for each in observed]
 
 
 class TestOnePod:
@@ -95,14 +95,12 @@ class TestOnePod:
         ]
         assert {each.node for each in observations[1:]} == {"n1"}
 
-    def test_that_it_is_there_is_told_though_nothing_happens_to_it(
-        self, one: SessionTracker
-    ) -> None:
+    def test_a_pod_without_changes_is_still_reported(self, one: SessionTracker) -> None:
         assert one.relist([]) == []
         assert brief(one.see(pod("pod-0", node=""))) == [("PREPARING", "")]
         assert one.see(pod("pod-0", node="")) == []
 
-    def test_what_was_seen_later_stays(self, one: SessionTracker) -> None:
+    def test_later_observations_stay(self, one: SessionTracker) -> None:
         one.see(running("pod-0", deleted=True))
         for older in (running("pod-0"), pod("pod-0"), pod("pod-0", node="")):
             assert one.see(older) == []
@@ -177,7 +175,7 @@ class TestOnePod:
         observations = one.see(failed("pod-0", deleted=True))
         assert "deleted_by_us" not in evidence(observations)
 
-    def test_what_ended_before_the_stop_was_not_stopped(self, one: SessionTracker) -> None:
+    def test_an_end_before_the_stop_is_no_stop(self, one: SessionTracker) -> None:
         observations = one.see(succeeded("pod-0"))
         assert (observations[-1].status, observations[-1].stopped) == ("TERMINATED", False)
 
@@ -226,7 +224,7 @@ class TestWhatItIsDoing:
         warned = one.hear(heard("Unhealthy", type="Warning"))
         assert brief(warned) == [("RUNNING", "Unhealthy: so it is")]
 
-    def test_what_an_event_told_is_not_taken_back(self, one: SessionTracker) -> None:
+    def test_reported_events_are_not_taken_back(self, one: SessionTracker) -> None:
         one.see(pod("pod-0"))
         one.hear(heard("Created"))
         stuck = pod("pod-0", state={"waiting": {"reason": "ImageInspectError"}})
@@ -410,7 +408,7 @@ class TestTrimming:
         )
 
     @pytest.mark.parametrize("odd", [None, 3, "pod", [], {}, {"metadata": [], "status": 3}])
-    def test_what_is_no_pod_is_an_empty_one(self, odd: Any) -> None:
+    def test_a_malformed_pod_is_an_empty_one(self, odd: Any) -> None:
         assert trimmed(odd) == trimmed({})
 
 
@@ -430,7 +428,7 @@ def test_the_end_of_a_sidecar_is_not_when_a_rank_failed(three: SessionTracker) -
 
 
 class TestLastWords:
-    """What a pod does not say of its end itself, and what is not about its end."""
+    """Tests of what a pod does not say of its end itself, and of what is not about its end."""
 
     def unhealthy(self, probe: str = "Liveness", **fields: Any) -> dict[str, Any]:
         words = f"{probe} probe failed: HTTP probe failed with statuscode: 500"
@@ -450,8 +448,8 @@ class TestLastWords:
 
     def test_the_end_of_it_is_enough(self, one: SessionTracker) -> None:
         one.hear(self.killing())
-        said = evidence(one.see(failed("pod-0", code=137)))
-        assert said["pod_message"] == "Container main failed liveness probe"
+        facts = evidence(one.see(failed("pod-0", code=137)))
+        assert facts["pod_message"] == "Container main failed liveness probe"
 
     @pytest.mark.parametrize("probe", ["Liveness", "Readiness"])
     def test_a_probe_that_did_not(self, one: SessionTracker, probe: str) -> None:
@@ -463,7 +461,7 @@ class TestLastWords:
         one.hear(self.killing("proxy", involvedObject=about))
         assert evidence(one.see(failed("pod-0", code=3)))["pod_message"] == ""
 
-    def test_what_was_heard_of_it_before_is_not_why(self, one: SessionTracker) -> None:
+    def test_earlier_events_are_no_reason_of_the_end(self, one: SessionTracker) -> None:
         one.see(running("pod-0"))
         one.hear(heard("NodeNotReady", type="Warning"))
         observations = one.see(failed("pod-0", code=3))

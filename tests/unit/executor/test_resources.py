@@ -38,5 +38,5 @@ def test_every_spelling_counts_as_held(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*NEGATIVE, *UNREADABLE, *TOO_LONG, *TOO_LARGE])
-def test_what_the_server_refuses_is_handed_back(driver: Any, text: str) -> None:
+def test_sessions_with_refused_resources_are_handed_back(driver: Any, text: str) -> None:
     assert driver.refusal(spec(memory=text)).startswith("resources: memory: ")

@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reprise_client.wire import LeaseKey, Spec
 
-from executor.drivers.protocol import Observation, Order
+from executor.drivers.protocol import UNSTARTED, Observation, Order
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script, ScriptError, Storm
 from executor.runs import NOWHERE, RunFiles
@@ -200,6 +202,36 @@ def test_a_session_of_many_pods_is_placed_whole_or_not_at_all() -> None:
     assert sum(node["free"]["cpu"] == "0" for node in played.nodes([])) == 3
 
 
+def test_pods_run_on_the_nodes_that_were_planned() -> None:
+    played = driver(Script(node={"cpu": "4"}), nodes=3, speed=3600)
+    asked: Any = {"cluster_size": 3, "resources": {"cpu": "2"}}
+    planned = order(1, own={"seconds": 3600}, **asked)
+    played.start(replace(planned, nodes=("sim-2", "sim-2", "sim-1")))
+    free = {node["name"]: node["free"]["cpu"] for node in played.nodes([])}
+    assert free == {"sim-0": "4", "sim-1": "2", "sim-2": "0"}
+
+
+def test_a_run_whose_node_stays_full_is_not_started() -> None:
+    played = driver(Script(node={"cpu": "4"}), nodes=2, speed=0)
+    four: Any = {"resources": {"cpu": "4"}}
+    long, short = {"seconds": 60}, {"seconds": 10}
+    played.start(replace(order(1, own=long, **four), nodes=("sim-0",)))
+    played.start(replace(order(2, own=short, **four), nodes=("sim-1",)))
+    played.start(replace(order(3, own=long, **four), nodes=("sim-0",)))
+    played.start(replace(order(4, own=None, **four), nodes=("sim-1",)))
+    played.start(replace(order(5, own=long, **four), nodes=("elsewhere",)))
+    seen: list[Observation] = []
+    while len([each for each in seen if each.status != "RUNNING"]) < 5:
+        seen += played.poll(0.1)
+    ended = [(each.key.fencing_token, each.status) for each in seen if each.status != "RUNNING"]
+    assert ended[0] == (2, "TERMINATED")
+    refused = {e.key.fencing_token: (e.node, e.message) for e in seen if e.status == UNSTARTED}
+    assert refused == {
+        3: ("sim-0", "Insufficient cpu"),
+        5: ("elsewhere", "node elsewhere is not there"),
+    }
+
+
 def test_a_node_that_is_avoided_gets_none_of_the_pods() -> None:
     played = driver(Script(node={"cpu": "4"}), nodes=3)
     asked: Any = {"cluster_size": 6, "resources": {"cpu": "1"}, "avoid": "sim-1"}
@@ -228,7 +260,30 @@ def test_avoiding_gives_way_where_the_other_nodes_could_not_hold_it(
     assert {node["name"] for node in played.nodes([]) if node["free"]["cpu"] != "2"} == runs_on
 
 
-def test_who_avoids_the_free_node_waits_and_lets_others_by() -> None:
+def test_nodes_that_are_left_out_get_none_of_the_pods() -> None:
+    played = driver(Script(node={"cpu": "4"}), nodes=3)
+    asked: Any = {"cluster_size": 4, "resources": {"cpu": "1"}}
+    given = order(1, own={"seconds": None}, **asked)
+    played.start(replace(given, avoid_nodes=("sim-0", "sim-2", "gone")))
+    free = {node["name"]: node["free"]["cpu"] for node in played.nodes([])}
+    assert free == {"sim-0": "4", "sim-1": "0", "sim-2": "4"}
+
+
+def test_a_bad_node_fails_its_share_of_whatever_runs_there() -> None:
+    played = driver(Script(bad_nodes={"sim-1": 0.8}, exit_codes=[7]), nodes=2, seed=3)
+    failed: Counter[str] = Counter()
+    for number in range(400):
+        own = {"seconds": 1} if number % 4 < 2 else None
+        given = order(number, own=own, resources={"cpu": "1"})
+        played.start(replace(given, nodes=(f"sim-{number % 2}",)))
+        (end,) = ends(played, 1)
+        assert end.node == f"sim-{number % 2}"
+        failed[end.node] += outcome(end)[:2] == ("ERROR", 7)
+    assert failed["sim-0"] == 0
+    assert 140 < failed["sim-1"] < 180
+
+
+def test_a_session_that_avoids_the_free_node_lets_others_by() -> None:
     played = driver(Script(node={"cpu": "1"}), nodes=2, speed=3600)
     one_core: Any = {"resources": {"cpu": "1"}}
     played.start(order(1, own={"seconds": 3600}, **one_core))
@@ -262,7 +317,7 @@ def test_the_avoided_node_is_taken_when_the_others_go() -> None:
         ({"memory": "lots"}, "resources: memory: 'lots' is not a quantity"),
     ],
 )
-def test_what_fits_no_node_is_refused(resources: dict[str, object], text: str) -> None:
+def test_sessions_that_fit_no_node_are_refused(resources: dict[str, object], text: str) -> None:
     refused: Any = order(1, resources=resources).spec
     assert text in (driver().refusal(refused) or "")
     fitting: Any = order(1, resources={"cpu": "16", "ephemeral-storage": "1Ti"}).spec
@@ -279,37 +334,38 @@ def test_ten_thousand_nodes_and_as_many_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[]", "must be a JSON object"),
         ('{"second": 1}', "no such key: second"),
         ('{"seconds": [1]}', "--script"),
         ("{", "--script"),
+        ('{"bad_nodes": {"sim-0": 2}}', "bad_nodes: sim-0 must be between 0 and 1"),
         ('{"node": {"cpu": "lots"}}', "--script .* cpu: 'lots' is not a quantity"),
         ('{"storms": [{"at": 1}]}', "--script"),
         ('{"storms": [{"at": "1", "seconds": 1, "rate": 1, "reason": ""}]}', "--script"),
     ],
 )
-def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "script").write_text(text)
-    with pytest.raises(ScriptError, match=said):
+    with pytest.raises(ScriptError, match=message):
         Script.load(tmp_path / "script")
 
 
 def test_many_nodes_are_told_once_until_one_goes(
     server: FakeServer, idle_agent: AgentProcess
 ) -> None:
-    def told() -> list[int | None]:
+    def node_counts() -> list[int | None]:
         nodes = [body["nodes"] for verb, body in server.calls if verb == "lease"]
         return [None if each is None else len(each) for each in nodes]
 
     server.lease_ttl = 1.5  # so that calls are held for half a second only
     idle_agent.start("--driver", "simulated", "--nodes", "300")
-    server.wait_for(lambda: told()[:3] == [300, None, None])
+    server.wait_for(lambda: node_counts()[:3] == [300, None, None])
     lost = server.submit("true")
     lost.spec["environ"] = {"REPRISE_SIMULATE": '{"reasons": "NodeLost", "seconds": 0.1}'}
     server.wait_settled(lost)
-    server.wait_for(lambda: 299 in told())
+    server.wait_for(lambda: 299 in node_counts())
 
 
 def test_every_run_is_told_once_however_badly_its_reports_travel(
@@ -326,17 +382,17 @@ def test_every_run_is_told_once_however_badly_its_reports_travel(
     log = tmp_path / "log"
     idle_agent.start(*options, "--max-sessions", "40", "--run-log", str(log))
     kinds = {"lost", "unanswered", "repeated", "reordered", "replayed"}
-    sessions, told = [], []
+    sessions, entries = [], []
     for _ in range(20):
         wave = [server.submit("true") for _ in range(10)]
         server.wait_settled(*wave)
         sessions += wave
-        told = [json.loads(line) for line in log.read_text().splitlines()]
-        if kinds == {said[1] for said in told if said[0] == "trouble"}:
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        if kinds == {entry[1] for entry in entries if entry[0] == "trouble"}:
             break
     else:
         raise AssertionError("not every kind of trouble came")
-    truth = {said[1]: said[3:5] for said in told if said[0] == "ended"}
+    truth = {entry[1]: entry[3:5] for entry in entries if entry[0] == "ended"}
     for session in sessions:
         assert [session.final["status"], session.final["exit_code"]] == truth[session.id]
     assert min(r["at"] for s in sessions for r in s.reports) > time.time() + 200

@@ -50,6 +50,7 @@ def decided(
     now: datetime = NOW,
     random: float = 0.5,
     cause: RetryCause | None = None,
+    signature: str = "",
     named: Sequence[NamedPolicy] = (),
     categories: Sequence[CompiledCategory] = (),
     **policy: Any,
@@ -57,7 +58,7 @@ def decided(
     """Decide about a session that did not succeed; other keywords are the policy's fields."""
     decision = decide(
         termination or exited(1),
-        chain or a_chain(),
+        chain or a_chain(signature=signature),
         Rulebook(
             a_policy(**policy), tuple(named), tuple(categories), bounds, settings or Settings()
         ),

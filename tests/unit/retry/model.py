@@ -13,15 +13,22 @@ from fractions import Fraction
 from typing import Any
 
 from podspec.quantity import parse
-from tests.unit.retry.model_facts import category_of, cause_of, matches, session_exit_code, voice
+from tests.unit.retry.model_facts import (
+    category_of,
+    cause_of,
+    matches,
+    session_exit_code,
+    workload_message,
+)
 
 Json = dict[str, Any]
 
 DAY = 86_400.0
-NEVER = ["user_cancelled", "validation_error", "quota_exceeded"]
+NEVER = ["dependency_failed", "user_cancelled", "validation_error", "quota_exceeded"]
 PLATFORM = ["preempted", "evicted", "agent_transient"]
-GRANTED = ["rule_retry", "inline_retry", "default_retry"]
+RETRYING = ["rule_retry", "inline_retry", "default_retry", "gave_way"]
 EXHAUSTED = [
+    "repeating_failure",
     "global_limit",
     "rule_limit",
     "preemption_budget",
@@ -33,6 +40,7 @@ MATCHERS = [
     "onConditions",
     "onExitCodes",
     "onTerminationMessage",
+    "onSignatures",
     "onPodMessage",
     "onFailureCategory",
     "onCauses",
@@ -40,6 +48,9 @@ MATCHERS = [
 SHIPPED: Json = {
     "max_retries": 0,
     "max_preemption_retries": None,
+    "retry_window": None,
+    "reset_on_progress": False,
+    "stop_after_same": None,
     "retry_delay": 60.0,
     "backoff": "fixed",
     "backoff_multiplier": 2.0,
@@ -62,6 +73,8 @@ SHIPPED: Json = {
     "retry_on_exit_codes": [],
     "no_retry_on_exit_codes": [],
     "max_chain_duration": None,
+    "on_exhausted": "end",
+    "park_for": 86_400.0,
 }
 
 
@@ -72,29 +85,35 @@ def decide(
 
     `world` has `layers` (inline policies, farthest first), `bounds` (likewise), `policies` and
     `categories` (documents), `mode` and `global_max_retries`; `chain` has `id`, `type`,
-    `retry_count`, `created`, `counters`, `resources`, `ceiling`, `preempted_at`, `confirmed` and
-    `grace`.
+    `retry_count`, `created`, `counters`, `resources`, `ceiling`, `preempted_at`, `confirmed`,
+    `grace`, `signature` (of the end), `failures`, `paid` and `gave_way`.
     """
     if end["status"] == "terminated":
         return None
     inline = inline_policy(world)
-    said = voice(end, world["categories"])
+    message = workload_message(end, world["categories"])
     cause = cause or cause_of(end)
-    category = said["category"] or category_of(end, world["categories"])
+    category = message["category"] or category_of(end, world["categories"])
     if end["status"] == "cancelled":
         category = ""
-    verdict = steps(end, chain, world, inline, said, cause, category)
+    chain = chain | {"now": now}
+    if chain["gave_way"] and cause in PLATFORM:
+        used = chain["counters"].get("scheduler/preemption", 0)
+        verdict = {"reason": "gave_way", "payer": "scheduler/preemption", "used": used}
+        soon = due_at(chain, cause, 0.0, now)
+        return decision_of(end, chain, world, inline, verdict, cause, category, 0.0, soon)
+    verdict = steps(end, chain, world, inline, message, cause, category)
     delay = due = None
-    if verdict["reason"] in GRANTED:
-        delay = delay_of(verdict, chain, world, inline, said, random)
+    if verdict["reason"] in RETRYING:
+        delay = delay_of(verdict, chain, world, inline, message, random)
         due = due_at(chain, cause, delay, now)
         limit = inline["max_chain_duration"]
         if limit is not None and (due - chain["created"]).total_seconds() > limit:
             verdict = {"reason": "chain_deadline", "rule": verdict["rule"]}
-    return told(end, chain, world, inline, verdict, cause, category, delay, due)
+    return decision_of(end, chain, world, inline, verdict, cause, category, delay, due)
 
 
-def told(
+def decision_of(
     end: Json,
     chain: Json,
     world: Json,
@@ -106,13 +125,13 @@ def told(
     due: datetime | None,
 ) -> Json:
     reason = verdict["reason"]
-    again = reason in GRANTED
-    state = "held" if world["mode"] == "paused" else "scheduled"
+    again = reason in RETRYING
+    state = "scheduled" if world["mode"] == "on" else "held"
     if not again:
         state = "not_retried"
         if reason in EXHAUSTED and somebody_enabled(world, inline):
-            state = "exhausted"
-        if cause == "user_cancelled":
+            state = "exhausted" if parked_for(world, inline, verdict) is None else "parked"
+        if cause in {"dependency_failed", "user_cancelled"}:
             state = "cancelled"
     mode = nearest(verdict, "antiAffinity") or {"mode": "none"}
     growth = (verdict.get("matched") or {}).get("resources") if again else None
@@ -126,18 +145,41 @@ def told(
         "used": verdict.get("used"),
         "limit": verdict.get("limit"),
         "delay": delay if again else None,
-        "due_at": due if again else None,
+        "due_at": due if again else until(world, inline, verdict, chain, state),
         "avoid_node": end["node"] if again and mode["mode"] == "node" else "",
         "resources": grown(chain, growth) if again else None,
+        "placement": moved(chain, verdict) if again else None,
         "retry_state": state,
     }
+
+
+def parked_for(world: Json, inline: Json, verdict: Json) -> float | None:
+    specs = {each["metadata"]["name"]: each["spec"] for each in world["policies"]}
+    says = {name: spec for name, spec in specs.items() if spec.get("onExhausted")}
+    of_rule = (verdict.get("rule") or "").split("/")[0]
+    spec = says.get(of_rule)
+    if spec is None and inline["on_exhausted"] == "park":
+        return float(min(inline["park_for"], 365 * DAY))
+    if spec is None and says:
+        spec = next(iter(says.values()))
+    if spec is None or spec["onExhausted"] == "End":
+        return None
+    given = spec.get("parkFor")
+    return float(min(seconds(given) if given else inline["park_for"], 365 * DAY))
+
+
+def until(world: Json, inline: Json, verdict: Json, chain: Json, state: str) -> datetime | None:
+    if state != "parked":
+        return None
+    now: datetime = chain["now"]
+    return now + timedelta(seconds=parked_for(world, inline, verdict) or 0)
 
 
 # Section 5, step by step.
 
 
 def steps(  # noqa: PLR0911  # one for each step
-    end: Json, chain: Json, world: Json, inline: Json, said: Json, cause: str, category: str
+    end: Json, chain: Json, world: Json, inline: Json, message: Json, cause: str, category: str
 ) -> Json:
     most = world["global_max_retries"]
     if chain["type"] != "batch":
@@ -146,14 +188,16 @@ def steps(  # noqa: PLR0911  # one for each step
         return {"reason": "never_retried"}
     if world["mode"] == "off":
         return {"reason": "retries_disabled"}
-    if said["retry"] is False:
+    if message["retry"] is False:
         return {"reason": "workload_said_no"}
+    if repeats(chain, cause, inline["stop_after_same"]):
+        return {"reason": "repeating_failure"}
     if chain["retry_count"] >= most:
         return {"reason": "global_limit", "used": chain["retry_count"], "limit": most}
     for policy in world["policies"]:
         for rule in policy["spec"].get("rules") or []:
-            if matches(rule, end, cause, category):
-                return by_rule(policy, rule, chain, most)
+            if matches(rule, end, cause, category, chain["signature"]):
+                return by_rule(policy, rule, chain, most, cause)
     if inline_budget(inline, cause):
         return by_inline(inline, end, chain, cause)
     for policy in world["policies"]:
@@ -162,17 +206,35 @@ def steps(  # noqa: PLR0911  # one for each step
     return {"reason": "no_policy"}
 
 
-def by_rule(policy: Json, rule: Json, chain: Json, most: int) -> Json:
+def repeats(chain: Json, cause: str, most: int | None) -> bool:
+    if most is None or cause in PLATFORM:
+        return False
+    if chain["advanced"]:
+        return False
+    alike = [chain["signature"], *chain["failures"]][:most]
+    return len(alike) == most and set(alike) == {chain["signature"]} != {""}
+
+
+def by_rule(policy: Json, rule: Json, chain: Json, most: int, cause: str) -> Json:
     name = policy["metadata"]["name"] + "/" + known_by(rule)
     if rule["action"] == "Fail":
         return {"reason": "rule_fail", "rule": name}
+    if repeats(chain, cause, rule.get("stopAfterSame")):
+        return {"reason": "repeating_failure", "rule": name}
+    window = rule.get("retryWindow")
     limit = rule.get("retryLimit")
     if limit is None:
         limit = policy["spec"].get("retryLimit")
     if limit is None:
         limit = most
     return {"policy": policy, "matched": rule, "rule": name} | paid(
-        chain, name, limit, "rule_retry", "rule_limit"
+        chain,
+        name,
+        limit,
+        "rule_retry",
+        "rule_limit",
+        seconds(window) if window else None,
+        bool(rule.get("resetOnProgress")),
     )
 
 
@@ -199,15 +261,39 @@ def by_inline(inline: Json, end: Json, chain: Json, cause: str) -> Json:
     own = inline["max_preemption_retries"]
     if cause in PLATFORM and own is not None:
         return {"rule": None} | paid(
-            chain, "inline/preemption", own, "inline_retry", "preemption_budget"
+            chain,
+            "inline/preemption",
+            own,
+            "inline_retry",
+            "preemption_budget",
+            inline["retry_window"],
+            inline["reset_on_progress"],
         )
     return {"rule": None} | paid(
-        chain, "inline/failure", inline["max_retries"], "inline_retry", "max_retries"
+        chain,
+        "inline/failure",
+        inline["max_retries"],
+        "inline_retry",
+        "max_retries",
+        inline["retry_window"],
+        inline["reset_on_progress"],
     )
 
 
-def paid(chain: Json, payer: str, limit: int, granted: str, refused: str) -> Json:
-    used = chain["counters"].get(payer, 0)
+def paid(
+    chain: Json,
+    payer: str,
+    limit: int,
+    granted: str,
+    refused: str,
+    window: float | None = None,
+    resets: bool = False,
+) -> Json:
+    counted = chain["paid"]
+    if resets:
+        counted = counted[chain["advanced_at"] :]
+    ages = [(chain["now"] - at).total_seconds() for by, at in counted if by == payer]
+    used = len([age for age in ages if window is None or age < window])
     reason = refused if used >= limit else granted
     return {"reason": reason, "payer": payer, "used": used, "limit": limit}
 
@@ -263,7 +349,7 @@ def inline_policy(world: Json) -> Json:
 
 
 def delay_of(
-    verdict: Json, chain: Json, world: Json, inline: Json, said: Json, random: float
+    verdict: Json, chain: Json, world: Json, inline: Json, message: Json, random: float
 ) -> float:
     backoff = nearest(verdict, "backoff")
     if backoff is None:
@@ -289,7 +375,7 @@ def delay_of(
         base = 0.0
     f = {"none": 0.0, "random": random, "deterministic": fraction(chain)}[jitter]
     delay = min(base + base * ratio * f, cap)
-    delay = max(delay, min(said["after"], cap))
+    delay = max(delay, min(message["after"], cap))
     least = max([bounds.get("min_retry_delay") or 0.0 for bounds in world["bounds"]], default=0.0)
     return float(max(delay, min(least, DAY)))
 
@@ -308,11 +394,20 @@ def due_at(chain: Json, cause: str, delay: float, now: datetime) -> datetime:
 
 
 def nearest(verdict: Json, part: str) -> Json | None:
-    """What the rule says of it, or else its policy; the inline policy apart."""
+    """Return the value of the rule, or else of its policy; the inline policy apart."""
     for document in (verdict.get("matched") or {}, (verdict.get("policy") or {}).get("spec") or {}):
         if document.get(part) is not None:
             return dict(document[part])
     return None
+
+
+def moved(chain: Json, verdict: Json) -> Json | None:
+    """Where the next attempt runs, if its rule has paid for enough retries."""
+    place = dict((verdict.get("matched") or {}).get("placement") or {})
+    if not place:
+        return None
+    paid = chain["counters"].get(verdict["rule"], 0)
+    return place if paid >= place.pop("after", 0) else None
 
 
 def grown(chain: Json, growth: Json | None) -> Json:

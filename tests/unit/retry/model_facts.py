@@ -1,4 +1,4 @@
-"""What a rule sees of an end, naively, over plain JSON values; see `model`."""
+"""The facts that a rule sees of an end, naively, over plain JSON values; see `model`."""
 
 import json
 import math
@@ -12,12 +12,14 @@ Json = dict[str, Any]
 # Sections 2 and 4: what a rule sees.
 
 
-def matches(rule: Json, end: Json, cause: str, category: str) -> bool:
+def matches(rule: Json, end: Json, cause: str, category: str, signature: str = "") -> bool:
     tests = []
     if rule.get("onCauses"):
         tests.append(cause in rule["onCauses"])
     if rule.get("onFailureCategory"):
         tests.append(category in rule["onFailureCategory"])
+    if rule.get("onSignatures"):
+        tests.append(signature in rule["onSignatures"])
     if rule.get("onPodMessage"):
         tests.append(found(rule["onPodMessage"], end["pod_message"]))
     seen = considered(rule, end)
@@ -99,20 +101,21 @@ def category_of(end: Json, categories: list[Json]) -> str:
     return ""
 
 
-def voice(end: Json, categories: list[Json]) -> Json:
+def workload_message(end: Json, categories: list[Json]) -> Json:
     silent: Json = {"retry": True, "after": 0.0, "category": ""}
     first = first_failed(end["containers"])
     text = end["message"] if first is None else first["message"] or end["message"]
     try:
-        said = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
         return silent
-    if not isinstance(said, dict) or not isinstance(said.get("reprise"), dict):
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("reprise"), dict):
         return silent
-    said = said["reprise"]
-    if any(key not in ("retry", "after", "category") for key in said):
+    parsed = parsed["reprise"]
+    if any(key not in ("retry", "after", "category") for key in parsed):
         return silent
-    retry, after, category = said.get("retry", True), said.get("after", 0), said.get("category", "")
+    retry, after = parsed.get("retry", True), parsed.get("after", 0)
+    category = parsed.get("category", "")
     if not isinstance(retry, bool) or not isinstance(category, str):
         return silent
     if type(after) not in (int, float) or not 0 <= after < math.inf:
@@ -145,7 +148,7 @@ CONDITIONS = {
 
 def cause_of(end: Json) -> str:
     if end["status"] == "cancelled":
-        return "user_cancelled"
+        return "dependency_failed" if "DependencyFailed" in end["conditions"] else "user_cancelled"
     rows = rows_of(end)
     for cause in ROWS:
         if cause in rows:

@@ -66,7 +66,7 @@ def test_a_live_attempt_names_the_budget_with_the_least_left(
     assert attempt_words(retry_count, None, unspent, settings, ended=False) == words
 
 
-def _told(counters: dict[str, int], termination: Any = None, **policy: Any) -> str:
+def _words(counters: dict[str, int], termination: Any = None, **policy: Any) -> str:
     named = policy.pop("named", ())
     count = sum(counters.values())
     found = decided(
@@ -84,26 +84,26 @@ def _told(counters: dict[str, int], termination: Any = None, **policy: Any) -> s
 def test_an_ended_attempt_names_the_budget_that_paid_or_was_empty() -> None:
     both = {"max_retries": 2, "max_preemption_retries": 67}
     failed = {"inline/failure": 2}
-    assert _told(failed, **both) == "attempt 3; 2 of 2 retries for failures used"
+    assert _words(failed, **both) == "attempt 3; 2 of 2 retries for failures used"
     waits = "attempt 3; 0 of 67 retries for preemptions used"
-    assert _told(failed, A_PREEMPTION, **both) == waits
-    assert _told({"inline/failure": 1}, **both) == "attempt 2; 1 of 2 retries for failures used"
+    assert _words(failed, A_PREEMPTION, **both) == waits
+    assert _words({"inline/failure": 1}, **both) == "attempt 2; 1 of 2 retries for failures used"
     spent = {"inline/preemption": 1}
     only = {"max_retries": 9, "max_preemption_retries": 1}
     text = "attempt 2; 1 of 1 retries for preemptions used"
-    assert _told(spent, A_PREEMPTION, **only) == text
+    assert _words(spent, A_PREEMPTION, **only) == text
     text = "attempt 7; 6 of 6 retries of gpu/moved used"
-    assert _told({"gpu/moved": 6}, A_PREEMPTION, named=(GPU,)) == text
+    assert _words({"gpu/moved": 6}, A_PREEMPTION, named=(GPU,)) == text
     default = a_named(name="all", defaultAction="Retry", retryLimit=1)
     text = "attempt 2; 1 of 1 default retries of policy all used"
-    assert _told({"all/default": 1}, named=(default,)) == text
+    assert _words({"all/default": 1}, named=(default,)) == text
     text = "attempt 51; 50 of 50 retries that any chain may have used"
-    assert _told({"manual": 50}, max_retries=60) == text
+    assert _words({"manual": 50}, max_retries=60) == text
 
 
 def test_where_no_budget_binds_none_is_named() -> None:
-    assert _told({}) == "attempt 1"
-    assert _told({}, max_retries=3, no_retry_on_exit_codes=[1]) == "attempt 1"
+    assert _words({}) == "attempt 1"
+    assert _words({}, max_retries=3, no_retry_on_exit_codes=[1]) == "attempt 1"
     unspent = open_budgets("batch", {}, a_policy(max_retries=3), ())
     assert attempt_words(0, None, unspent, Settings(), ended=True) == "attempt 1"
 
@@ -114,6 +114,6 @@ def test_decisions_of_another_version_are_told_as_far_as_they_go() -> None:
     by_hand = {"paid_by": "manual", "used": 3, "limit": None}
     assert attempt_words(4, by_hand, [], Settings(), ended=True) == "attempt 5"
     gone = {"paid_by": "ml/gone", "used": 3, "limit": None}
-    told = attempt_words(4, gone, [], Settings(), ended=True)
-    assert told == "attempt 5; 3 retries of ml/gone used"
+    words = attempt_words(4, gone, [], Settings(), ended=True)
+    assert words == "attempt 5; 3 retries of ml/gone used"
     assert budget_words("ml/default") == "default retries of policy ml"

@@ -78,7 +78,7 @@ def test_the_most_attempts_of_a_chain(
     assert max_attempts(sum(counters.values()), unspent, settings) == attempts
 
 
-def test_what_can_never_be_retried_has_one_attempt() -> None:
+def test_chains_without_retries_have_one_attempt() -> None:
     policy = a_policy(max_retries=5, max_preemption_retries=60)
     assert open_budgets("interactive", {}, policy, (LIMITED, OPEN)) == []
     assert max_attempts(0, [], Settings()) == 1

@@ -24,6 +24,7 @@ NODE_PRESSURE = "The node was low on resource: memory. Container main was using 
 
 # One way to state each row, in the table's order, so that any two rows can be stated at once.
 ROWS: list[tuple[str, dict[str, Any]]] = [
+    ("dependency_failed", {"status": "cancelled", "conditions": ("DependencyFailed",)}),
     ("user_cancelled", {"status": "cancelled"}),
     ("validation_error", {"containers": (a_container("bad", reason="InvalidImageName"),)}),
     ("quota_exceeded", {"conditions": ("QuotaExceeded",)}),
@@ -215,6 +216,7 @@ def test_a_plain_exit_code_survives_malformed_evidence() -> None:
 def test_every_cause_has_one_class() -> None:
     assert {str(cause) for cause in PLATFORM_CAUSES} == {"preempted", "evicted", "agent_transient"}
     assert {str(cause) for cause in NEVER_CAUSES} == {
+        "dependency_failed",
         "user_cancelled",
         "validation_error",
         "quota_exceeded",

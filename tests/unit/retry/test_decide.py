@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from retry.engine.decide import Decision, Mode, Rulebook, Settings, decide
-from retry.evidence.causes import NEVER_CAUSES, RetryCause
+from retry.engine.decision import Payment
+from retry.evidence.causes import CANCELLED_CAUSES, NEVER_CAUSES, RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import (
@@ -20,12 +21,13 @@ from tests.unit.retry.build import (
     decided,
     exited,
 )
+from tests.unit.retry.named import named
 
 OFF = Settings(mode=Mode.OFF)
 PAUSED = Settings(mode=Mode.PAUSED)
 
 
-def said(decision: Decision) -> tuple[str, str, str, str]:
+def outcome_of(decision: Decision) -> tuple[str, str, str, str]:
     return decision.action, decision.reason, decision.state, decision.retry_state
 
 
@@ -41,7 +43,7 @@ def test_a_success_needs_no_decision() -> None:
 
 def test_a_retry_is_granted_and_paid() -> None:
     decision = decided(exited(3, node="n1"), max_retries=3, jitter="none")
-    assert said(decision) == ("retry", "inline_retry", "scheduled", "scheduled")
+    assert outcome_of(decision) == ("retry", "inline_retry", "scheduled", "scheduled")
     assert decision.cause is RetryCause.KERNEL_NONZERO_EXIT
     assert (decision.paid_by, decision.used, decision.limit) == ("inline/failure", 0, 3)
     assert (decision.delay, decision.due_at) == (60, NOW + timedelta(seconds=60))
@@ -53,6 +55,11 @@ REASONS: list[tuple[str, str, dict[str, Any]]] = [
     ("not_batch", "not_retried", {"chain": {"session_type": "interactive"}}),
     ("never_retried", "not_retried", {"termination": {"reason": "QuotaExceeded"}}),
     ("retries_disabled", "not_retried", {"settings": {"mode": Mode.OFF}}),
+    (
+        "repeating_failure",
+        "exhausted",
+        {"chain": {"signature": "a", "failures": ["a"]}, "policy": {"stop_after_same": 2}},
+    ),
     (
         "global_limit",
         "exhausted",
@@ -92,7 +99,7 @@ def decide_case(*cases: dict[str, Any]) -> Decision:
 @pytest.mark.parametrize(("reason", "retry_state", "case"), REASONS, ids=[r[0] for r in REASONS])
 def test_each_refusal(reason: str, retry_state: str, case: dict[str, Any]) -> None:
     decision = decide_case(case)
-    assert said(decision) == ("fail", reason, "final", retry_state)
+    assert outcome_of(decision) == ("fail", reason, "final", retry_state)
     assert (decision.paid_by, decision.delay, decision.due_at) == (None, None, None)
 
 
@@ -105,24 +112,129 @@ def test_of_two_refusals_the_earlier_step_decides(
     assert decide_case(earlier[2], later[2]).reason == earlier[0]
 
 
+@pytest.mark.parametrize(
+    ("failures", "ends"),
+    [
+        ([], False),
+        (["a"], False),
+        (["a", "a"], True),
+        (["a", "a", "b"], True),
+        (["a", "b", "a"], False),
+        (["b", "a", "a"], False),
+    ],
+)
+def test_equal_failures_end_a_chain_only_in_a_row(failures: list[str], ends: bool) -> None:
+    chain = a_chain(retry_count=len(failures), signature="a", failures=failures)
+    decision = decided(chain=chain, max_retries=10, stop_after_same=3)
+    assert (decision.reason == "repeating_failure") is ends
+    preempted = decided(PREEMPTED, chain=chain, max_retries=10, stop_after_same=3)
+    assert preempted.reason == "inline_retry"
+    unknown = replace(chain, signature="", failures=[""] * len(failures))
+    assert decided(chain=unknown, max_retries=10, stop_after_same=3).reason == "inline_retry"
+
+
+def test_an_attempt_that_made_progress_interrupts_equal_failures() -> None:
+    chain = a_chain(retry_count=2, signature="a", failures=["a", "a"])
+    for each, ends in (
+        (chain, True),
+        (replace(chain, advanced=True), False),
+        (replace(chain, failures=["", "a"]), False),
+        (replace(chain, failures=["a", ""]), False),
+    ):
+        decision = decided(chain=each, max_retries=10, stop_after_same=3)
+        assert (decision.reason == "repeating_failure") is ends
+
+
+@pytest.mark.parametrize(
+    ("marks", "used"), [({}, 3), ({"inline/failure": 1}, 2), ({"inline/failure": 3}, 0)]
+)
+@pytest.mark.parametrize("window", [None, 3600])
+def test_progress_resets_the_budget_and_the_delay(
+    marks: dict[str, int], used: int, window: float | None
+) -> None:
+    paid = [Payment("inline/failure", NOW) for _ in range(3)]
+    chain = a_chain(retry_count=3, marks=marks, paid=paid)
+    policy: dict[str, Any] = {
+        "max_retries": 3,
+        "retry_window": window,
+        "backoff": "exponential",
+        "jitter": "none",
+    }
+    decision = decided(chain=chain, reset_on_progress=True, **policy)
+    assert (decision.used, decision.limit) == (used, 3)
+    assert decision.reason == ("max_retries" if used == 3 else "inline_retry")
+    assert decision.delay == (None if used == 3 else 60 * 2**used)
+    assert decided(chain=chain, **policy).used == 3
+
+
+@pytest.mark.parametrize(("ages", "used"), [((), 0), ((59,), 1), ((1, 59, 60, 61), 2), ((1, 2), 2)])
+def test_a_window_counts_the_newest_retries_only(ages: tuple[int, ...], used: int) -> None:
+    paid = [Payment("inline/failure", NOW - timedelta(seconds=age)) for age in ages]
+    others = [Payment("manual", NOW), Payment("inline/preemption", NOW)]
+    chain = a_chain(retry_count=len(ages), paid=[*paid, *others])
+    decision = decided(
+        chain=chain, max_retries=2, retry_window=60, backoff="exponential", jitter="none"
+    )
+    assert (decision.used, decision.limit) == (used, 2)
+    assert decision.reason == ("max_retries" if used == 2 else "inline_retry")
+    assert decision.delay == (None if used == 2 else 60 * 2**used)
+
+
+@pytest.mark.parametrize(
+    ("policy", "spec", "seconds"),
+    [
+        ({}, {}, None),
+        ({"on_exhausted": "park"}, {}, 86_400),
+        ({"on_exhausted": "park", "park_for": 60}, {}, 60),
+        ({"on_exhausted": "park", "park_for": 1e300}, {}, 365 * 86_400),
+        ({}, {"onExhausted": "Park", "parkFor": "1h"}, 3600),
+        ({"park_for": 60}, {"onExhausted": "Park"}, 60),
+        ({"on_exhausted": "park"}, {"onExhausted": "End"}, 86_400),
+    ],
+)
+def test_an_exhausted_chain_ends_or_is_parked(
+    policy: dict[str, Any], spec: dict[str, Any], seconds: int | None
+) -> None:
+    chain = a_chain(retry_count=1)
+    decision = decided(chain=chain, max_retries=1, named=[named(**spec)], **policy)
+    assert (decision.action, decision.reason, decision.paid_by) == ("fail", "max_retries", None)
+    if seconds is None:
+        assert (decision.state, decision.retry_state, decision.due_at) == (
+            *("final", "exhausted"),
+            None,
+        )
+    else:
+        assert (decision.state, decision.held_for) == ("held", "parked")
+        assert decision.retry_state == "parked"
+        assert decision.due_at == NOW + timedelta(seconds=seconds)
+
+
+def test_a_rule_that_is_spent_asks_its_own_policy_whether_to_park() -> None:
+    rule = {"action": "Retry", "onCauses": ["kernel_nonzero_exit"], "retryLimit": 0}
+    parks, ends = (named(rule, name=each, onExhausted=each.title()) for each in ("park", "end"))
+    assert decided(named=[parks, ends]).retry_state == "parked"
+    assert decided(named=[ends, parks], on_exhausted="park").retry_state == "exhausted"
+    assert decided(on_exhausted="park").retry_state == "not_retried"
+
+
 def test_nobody_decides_without_a_budget() -> None:
     decision = decided(eligible_causes=[], no_retry_on_exit_codes=[1], max_chain_duration=1)
-    assert said(decision) == ("fail", "no_policy", "final", "not_retried")
+    assert outcome_of(decision) == ("fail", "no_policy", "final", "not_retried")
     assert steps(decision)[-3:] == ["inline_budget", "no_policy", "decision"]
 
 
 @pytest.mark.parametrize("cause", sorted(NEVER_CAUSES))
 def test_never_causes_are_never_retried(cause: RetryCause) -> None:
     decision = decided(cause=cause, max_retries=3)
-    state = "cancelled" if cause is RetryCause.USER_CANCELLED else "not_retried"
-    assert said(decision) == ("fail", "never_retried", "final", state)
+    state = "cancelled" if cause in CANCELLED_CAUSES else "not_retried"
+    assert outcome_of(decision) == ("fail", "never_retried", "final", state)
 
 
 def test_a_cancelled_session_shows_that_it_was_cancelled() -> None:
     cancelled = Termination(status="cancelled", exit_code=143)
-    assert said(decided(cancelled)) == ("fail", "never_retried", "final", "cancelled")
+    assert outcome_of(decided(cancelled)) == ("fail", "never_retried", "final", "cancelled")
     interactive = decided(cancelled, chain=a_chain(session_type="interactive"))
-    assert said(interactive) == ("fail", "not_batch", "final", "cancelled")
+    assert outcome_of(interactive) == ("fail", "not_batch", "final", "cancelled")
 
 
 def test_a_known_cause_is_not_classified_again() -> None:
@@ -134,13 +246,13 @@ def test_a_known_cause_is_not_classified_again() -> None:
 
 def test_a_paused_switch_holds_the_retry_that_it_would_schedule() -> None:
     scheduled, held = decided(max_retries=1), decided(max_retries=1, settings=PAUSED)
-    assert said(held) == ("retry", "inline_retry", "held", "held")
+    assert outcome_of(held) == ("retry", "inline_retry", "held", "held")
     assert (held.delay, held.due_at, held.paid_by) == (
         scheduled.delay,
         scheduled.due_at,
         scheduled.paid_by,
     )
-    assert said(decided(settings=PAUSED)) == ("fail", "no_policy", "final", "not_retried")
+    assert outcome_of(decided(settings=PAUSED)) == ("fail", "no_policy", "final", "not_retried")
     assert decided(max_retries=1, settings=OFF).reason == "retries_disabled"
 
 
@@ -156,7 +268,7 @@ def test_a_paused_switch_holds_the_retry_that_it_would_schedule() -> None:
 def test_only_what_somebody_enabled_is_exhausted(policy: dict[str, Any], state: str) -> None:
     chain = a_chain(retry_count=5, counters={"manual": 5})
     decision = decided(chain=chain, settings=Settings(global_max_retries=5), **policy)
-    assert said(decision) == ("fail", "global_limit", "final", state)
+    assert outcome_of(decision) == ("fail", "global_limit", "final", state)
     assert (decision.used, decision.limit) == (5, 5)
 
 
@@ -274,7 +386,7 @@ def test_bounds_lowered_later_hold_and_are_traced() -> None:
     bounds = MergedBounds(max_retries=Bound(2, Layer.DOMAIN))
     chain = a_chain(retry_count=2)
     decision = decided(chain=chain, bounds=bounds, max_retries=9)
-    assert said(decision) == ("fail", "max_retries", "final", "exhausted")
+    assert outcome_of(decision) == ("fail", "max_retries", "final", "exhausted")
     assert (decision.used, decision.limit) == (2, 2)
     assert decision.trace[steps(decision).index("bound")] == {
         "step": "bound",

@@ -1,5 +1,6 @@
 """docs/retries.md says of every cause and every reason what it is, and its examples are right."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,25 +11,36 @@ from retry.engine.reasons import REASONS
 from retry.engine.workload_message import NO_MESSAGE, workload_message_of
 from retry.evidence.causes import RetryCause, cause_class
 from retry.evidence.termination import Termination
+from retry.policies.inline import InlinePolicy
+from retry.policies.shared_budget import SharedBudget
 from retry.units.durations import in_words
 from tests.unit.retry.build import a_chain, decided
 from tests.unit.retry.named import named, on_causes
-from tests.unit.retry.test_rule_steps import GRANTS, LADDER
+from tests.unit.retry.test_rule_steps import LADDER, RETRY_REASONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "retries.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE, re.MULTILINE)
 
 
 def test_every_reason_of_the_engine_is_on_the_page() -> None:
-    assert REASONS.keys() == {*GRANTS, *LADDER, "chain_deadline"}
+    last = {"gave_way", "chain_deadline", "shared_budget_spent"}
+    assert REASONS.keys() == {*RETRY_REASONS, *LADDER, *last}
     _, _, reasons = PAGE.partition("## Every reason")
     assert re.findall(r"^\| `(\w+)` \|", reasons, re.MULTILINE) == list(REASONS)
 
 
 def test_every_cause_is_on_the_page_with_its_class() -> None:
-    told = {name: cells.split("|")[-1].strip() for name, cells in ROWS if name in set(RetryCause)}
-    assert told == {cause.value: cause_class(cause).value for cause in RetryCause}
-    assert list(told) == list(RetryCause)
+    causes = set(RetryCause)
+    documented = {name: cells.split("|")[-1].strip() for name, cells in ROWS if name in causes}
+    assert documented == {cause.value: cause_class(cause).value for cause in RetryCause}
+    assert list(documented) == list(RetryCause)
+
+
+def test_the_policies_on_the_page_are_valid() -> None:
+    bodies = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    policies = [json.loads(body)["retry_policy"] for body in bodies]
+    assert [InlinePolicy.model_validate(each).max_retries for each in policies] == [3] * len(bodies)
+    assert {"retry_window", "stop_after_same"} <= {name for each in policies for name in each}
 
 
 def test_the_words_of_a_workload_are_understood() -> None:
@@ -61,3 +73,10 @@ def test_the_delays_on_the_page_are_those_of_the_engine(
         decision = decided(chain=chain, named=[named(rule)], jitter="none", **policy)
         delays.append(in_words(decision.delay or 0))
     assert f"| {row} | {' | '.join(delays)} |" in PAGE
+
+
+def test_the_shipped_budget_on_the_page_is_the_shipped_one() -> None:
+    (body,) = re.findall(r"```yaml\n(\{.*?\})\n```", PAGE)
+    assert SharedBudget.model_validate(json.loads(body)) == SharedBudget()
+    (sent,) = re.findall(r"-d '(\{\"retry_budget\".*?\})' ", PAGE)
+    assert SharedBudget.model_validate(json.loads(sent)["retry_budget"]).burst == 20

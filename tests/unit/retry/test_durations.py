@@ -103,7 +103,7 @@ def test_anything_else_is_refused(text: str) -> None:
     "text",
     ["9223372036854775808ns", "9223372036854775.808us", "3000000h", "2562047h48m", "9" * 60 + "s"],
 )
-def test_what_go_cannot_hold_is_refused(text: str) -> None:
+def test_durations_too_long_for_go_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="at most 2\\^63 - 1 nanoseconds"):
         parse_duration(text)
 
@@ -118,7 +118,9 @@ def test_any_text_is_a_duration_or_refused(text: str) -> None:
 
 
 @given(st.integers(0, 2_562_046), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
-def test_what_go_prints_is_read(hours: int, minutes: int, seconds: int, milli: int) -> None:
+def test_durations_printed_by_go_are_read(
+    hours: int, minutes: int, seconds: int, milli: int
+) -> None:
     expected = hours * 3600 + minutes * 60 + seconds + milli / 1000
     assert parse_duration(f"{hours}h{minutes}m{seconds}.{milli:03}s") == pytest.approx(expected)
 

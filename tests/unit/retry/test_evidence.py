@@ -75,7 +75,7 @@ def test_only_what_differs_from_the_defaults_is_written() -> None:
         {"pod": "main"},
     ],
 )
-def test_what_is_malformed_counts_as_absent(obj: object) -> None:
+def test_malformed_facts_count_as_absent(obj: object) -> None:
     assert Termination.from_json(obj) == Termination()
 
 
@@ -201,7 +201,7 @@ def test_only_the_part_of_a_message_that_is_stored_is_read() -> None:
 
 
 @given(terminations, st.text())
-def test_what_was_stored_has_the_same_cause(termination: Termination, padding: str) -> None:
+def test_stored_evidence_has_the_same_cause(termination: Termination, padding: str) -> None:
     long = Termination(
         reason=termination.reason,
         conditions=termination.conditions,

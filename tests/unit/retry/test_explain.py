@@ -14,7 +14,7 @@ from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exi
 from tests.unit.retry.recorded import NAMES, composed, recorded
 
 
-def told(decision: Decision) -> list[str]:
+def sentences_of(decision: Decision) -> list[str]:
     stored = json.loads(json.dumps(asdict(decision), default=str))
     sentences = explain(stored, stored["trace"])
     assert all(not sentence[0].islower() and sentence.endswith(".") for sentence in sentences)
@@ -32,7 +32,7 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
         jitter_ratio=0.1,
         max_chain_duration=86_400,
     )
-    assert told(decision) == [
+    assert sentences_of(decision) == [
         "The container main was OOM-killed on node n1, so the cause is oom_killed.",
         "2 of 3 retries for failures were used; this one pays from it.",
         "The delay is 1 min x 2^2 = 4 min, plus 12 s of jitter, under the cap of 1 h.",
@@ -56,6 +56,25 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
             ),
         ),
         (decided(exited(3)), "The retry policy has no retries for failure causes."),
+        (
+            decided(
+                chain=a_chain(signature="0a1b2c3d4e5f", failures=["0a1b2c3d4e5f"]),
+                max_retries=3,
+                stop_after_same=2,
+            ),
+            (
+                "The last 2 failures are the same one, 0a1b2c3d4e5f, and the retry policy allows "
+                "fewer than 2."
+            ),
+        ),
+        (
+            decided(max_retries=3, retry_window=86_400),
+            ("0 of 3 retries for failures were used in the last 1 d; this one pays from it."),
+        ),
+        (
+            decided(max_retries=3, reset_on_progress=True),
+            "0 of 3 retries for failures were used since the last progress; this one pays from it.",
+        ),
         (decided(exited(3)), "No policy asks for a retry."),
         (decided(exited(3)), "The session is not retried."),
         (
@@ -140,12 +159,12 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
     ],
 )
 def test_every_step_has_its_sentence(decision: Decision, sentence: str) -> None:
-    assert sentence in told(decision)
+    assert sentence in sentences_of(decision)
 
 
 @pytest.mark.parametrize("cause", list(RetryCause))
 def test_every_cause_has_words_of_its_own(cause: RetryCause) -> None:
-    sentence = told(decided(Termination(node="n1"), cause=cause))[0]
+    sentence = sentences_of(decided(Termination(node="n1"), cause=cause))[0]
     assert sentence.endswith(f", so the cause is {cause}.")
     assert not sentence.startswith("The session failed")
 
@@ -162,7 +181,7 @@ def test_a_retry_by_hand_is_told_with_its_author(granted: int) -> None:
     assert explain(fields, decision.trace)[-1] == "It was retried at once by hand, by ada."
 
 
-SLOTTED = "for a slot of its own: it was over the limit of retries a minute"
+SLOTTED = "for a free slot: it was over the limit of retries a minute"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +189,7 @@ SLOTTED = "for a slot of its own: it was over the limit of retries a minute"
     [
         (
             {"paced": True},
-            "It was over the limit of retries a minute, and postponed to a slot of its own.",
+            "It was over the limit of retries a minute, and postponed to a later slot.",
         ),
         (
             {"paced": True, "requested_by": "ann"},
@@ -183,14 +202,14 @@ SLOTTED = "for a slot of its own: it was over the limit of retries a minute"
         ({"dispatched_by": "bob"}, "It was retried at once by hand, by bob."),
     ],
 )
-def test_what_became_of_it_is_told_last(fields: dict[str, Any], sentence: str) -> None:
+def test_the_outcome_is_told_last(fields: dict[str, Any], sentence: str) -> None:
     stored = {"action": "retry", "state": "scheduled", "delay": 5.0} | fields
     assert explain(stored, [])[1:] == [sentence]
 
 
 def because(termination: Termination) -> str:
     """The first sentence, and the message of a session that ended like this."""
-    first = told(decided(termination))[0]
+    first = sentences_of(decided(termination))[0]
     assert first.startswith(ending_message(termination).partition(":")[0])
     return first
 
@@ -265,7 +284,7 @@ def test_the_cluster_has_its_say(name: str, sentence: str) -> None:
         ),
     ],
 )
-def test_who_ended_it_is_told(facts: dict[str, Any], sentence: str) -> None:
+def test_the_author_of_an_end_is_told(facts: dict[str, Any], sentence: str) -> None:
     termination = Termination.from_json(facts)
     assert ending_message(termination) == sentence
     assert because(termination).startswith(f"{sentence}, so the cause is")

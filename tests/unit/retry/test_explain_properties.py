@@ -1,4 +1,5 @@
-"""What holds of every explanation: every step is told that settled something, none raises."""
+"""Tests of what holds of every explanation: it tells every step that settled something, none
+raises."""
 
 import json
 from dataclasses import asdict
@@ -21,7 +22,7 @@ from tests.unit.retry.build import NOW, a_chain, decided
 from tests.unit.retry.strategies import json_values
 
 
-def told(decision: Decision) -> list[str]:
+def sentences_of(decision: Decision) -> list[str]:
     stored = json.loads(json.dumps(asdict(decision), default=str))
     return explain(stored, stored["trace"])
 
@@ -59,22 +60,30 @@ decisions = st.builds(
     ),
     resources=worlds.resources,
 )
-SILENT = {"session_type", "never_cause", "switch", "global_limit", "inline_budget", "eligible"}
+SILENT = {
+    "session_type",
+    "never_cause",
+    "switch",
+    "global_limit",
+    "same_failure",
+    "inline_budget",
+    "eligible",
+}
 
 
 @settings(deadline=None)
 @given(decisions)
 def test_every_step_that_refused_or_gave_something_is_told(decision: Decision) -> None:
     assert decision.reason in REASONS
-    sentences = told(decision)
+    sentences = sentences_of(decision)
     assert all(not sentence[0].islower() and sentence.endswith(".") for sentence in sentences)
     *steps, last = decision.trace
     for step in steps:
-        said = explain({"action": "retry"}, [step])[:-1]
+        words = explain({"action": "retry"}, [step])[:-1]
         if step.get("result") == "pass" and step["step"] in SILENT | {"exit_code", "workload"}:
             continue
-        assert len(said) == 1, step
-        assert said[0] in sentences
+        assert len(words) == 1, step
+        assert words[0] in sentences
     if decision.action == "fail":
         assert steps[-1].get("result") != "pass"
     assert last["step"] == "decision"

@@ -96,7 +96,7 @@ def test_a_group_without_memory_gets_none() -> None:
         {"limits": None, "requests": {"cpu": 1}},
     ],
 )
-def test_what_has_no_memory_does_not_grow(resources: dict[str, Any]) -> None:
+def test_sessions_without_memory_do_not_grow(resources: dict[str, Any]) -> None:
     assert grown(resources, TWICE, None) is None
 
 

@@ -1,4 +1,4 @@
-"""Which failures a rule matches: each matcher, and the container that it is read from."""
+"""Tests of which failures a rule matches: each matcher, and the container that it is read from."""
 
 from typing import Any
 
@@ -9,10 +9,14 @@ from retry.policies.documents import MATCHERS
 from tests.unit.retry.build import PREEMPTED, a_container, decided, exited
 from tests.unit.retry.named import category, named
 
+SIGNATURE = "0123456789ab"
+
 
 def matches(rule: dict[str, Any], end: Termination, *categories: str) -> bool:
     known = [category(name, {"onExitCodes": codes("NotIn", 255)}) for name in categories]
-    decision = decided(end, named=[named({"action": "Retry", **rule})], categories=known)
+    decision = decided(
+        end, named=[named({"action": "Retry", **rule})], categories=known, signature=SIGNATURE
+    )
     assert decision.reason in {"rule_retry", "no_policy"}
     return decision.reason == "rule_retry"
 
@@ -216,6 +220,7 @@ HOLDS: dict[str, Any] = {
     "onTerminationMessage": {"pattern": "oops"},
     "onFailureCategory": ["cuda"],
     "onCauses": ["evicted"],
+    "onSignatures": ["ba9876543210", SIGNATURE],
 }
 FAILS: dict[str, Any] = {
     "onConditions": ["Preempted", "OOMKilled"],
@@ -223,6 +228,7 @@ FAILS: dict[str, Any] = {
     "onTerminationMessage": {"pattern": "never"},
     "onFailureCategory": ["net"],
     "onCauses": ["preempted"],
+    "onSignatures": ["ba9876543210"],
 }
 
 
@@ -237,7 +243,7 @@ def test_every_matcher_of_a_rule_must_hold(failing: str | None) -> None:
 # Failure categories.
 
 
-def told(end: Termination, *matchers: dict[str, Any]) -> str:
+def category_of(end: Termination, *matchers: dict[str, Any]) -> str:
     return decided(end, categories=[category("it", *matchers)]).failure_category
 
 
@@ -260,13 +266,13 @@ def told(end: Termination, *matchers: dict[str, Any]) -> str:
 def test_a_category_is_told_by_its_matchers(
     matcher: dict[str, Any], end: Termination, expected: bool
 ) -> None:
-    assert told(end, matcher) == ("it" if expected else "")
+    assert category_of(end, matcher) == ("it" if expected else "")
 
 
 def test_one_matcher_of_a_category_is_enough() -> None:
-    assert told(exited(3), SAYS, IN) == "it"
-    assert told(exited(4), SAYS, IN) == ""
+    assert category_of(exited(3), SAYS, IN) == "it"
+    assert category_of(exited(4), SAYS, IN) == ""
 
 
 def test_a_cancelled_session_is_no_failure_of_any_category() -> None:
-    assert told(Termination(status="cancelled", exit_code=3), IN) == ""
+    assert category_of(Termination(status="cancelled", exit_code=3), IN) == ""

@@ -130,9 +130,7 @@ def test_of_equal_bounds_the_farthest_layer_is_named() -> None:
         ),
     ],
 )
-def test_what_is_set_beyond_a_bound_is_a_violation(
-    policy: InlinePolicy, texts: dict[str, str]
-) -> None:
+def test_values_beyond_a_bound_are_violations(policy: InlinePolicy, texts: dict[str, str]) -> None:
     assert violations(policy, LIMITED) == {field: [text] for field, text in texts.items()}
     assert violations(policy, NO_BOUNDS) == {}
 
@@ -168,7 +166,7 @@ def test_a_policy_within_its_bounds_stays_itself() -> None:
 
 
 @given(strategies.policies(), strategies.bounds)
-def test_what_was_bounded_once_is_within(policy: InlinePolicy, bounds: MergedBounds) -> None:
+def test_bounded_values_are_within(policy: InlinePolicy, bounds: MergedBounds) -> None:
     held, steps = bounded(policy, bounds)
     assert bounded(held, bounds) == (held, [])
     assert violations(merge([(Layer.SESSION, held)]).policy, bounds) == {}

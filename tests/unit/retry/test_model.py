@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from podspec.quantity import parse
 from retry.engine.decide import Chain, Decision, Mode, Rulebook, Settings, counters_after, decide
+from retry.engine.decision import Payment
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
@@ -41,6 +42,9 @@ class Attempt:
     confirmed: bool
     random: float
     given: str | None
+    signature: str
+    advanced: bool
+    gave_way: bool
 
     @property
     def cause(self) -> str | None:
@@ -59,6 +63,9 @@ attempts = st.builds(
     confirmed=st.booleans(),
     random=st.sampled_from((0.0, 0.5, 0.999)),
     given=st.sampled_from((None, None, None, "kernel_nonzero_exit", "preempted")),
+    signature=st.sampled_from((*worlds.SIGNATURES[:1] * 3, *worlds.SIGNATURES[1:], "")),
+    advanced=st.sampled_from((False, False, False, True)),
+    gave_way=st.sampled_from((False,) * 9 + (True,)),
 )
 
 
@@ -93,6 +100,10 @@ def test_the_engine_decides_as_the_page_says(
         "resources": resources,
         "ceiling": ceiling,
         "grace": 300.0,
+        "failures": [],
+        "paid": [],
+        "marks": {},
+        "advanced_at": 0,
     }
     for _ in range(LONGEST_CHAIN):
         attempt = data.draw(attempts)
@@ -104,10 +115,15 @@ def test_the_engine_decides_as_the_page_says(
             if attempt.preempted_for is None
             else now - timedelta(seconds=attempt.preempted_for),
             "confirmed": attempt.confirmed,
+            "signature": attempt.signature,
+            "advanced": attempt.advanced,
+            "gave_way": attempt.gave_way,
         }
+        if attempt.advanced:
+            chain |= {"marks": chain["counters"], "advanced_at": len(chain["paid"])}
         decision = engine(attempt, chain, world, now)
         expected = model.decide(attempt.end, chain, world, now, attempt.random, attempt.cause)
-        assert told(decision) == rounded(expected)
+        assert fields_of(decision) == rounded(expected)
         event(decision.reason if decision else "succeeded")
         if decision is None or decision.due_at is None or decision.paid_by is None:
             break
@@ -115,7 +131,11 @@ def test_the_engine_decides_as_the_page_says(
             "retry_count": chain["retry_count"] + 1,
             "counters": counters_after(chain["counters"], decision.paid_by),
             "resources": decision.resources,
+            "paid": [*chain["paid"], (decision.paid_by, now)],
         }
+        if decision.cause.value not in model.PLATFORM:
+            failure = "" if attempt.advanced else attempt.signature
+            chain["failures"] = [failure, *chain["failures"]]
         assert sum(chain["counters"].values()) == chain["retry_count"]
         now = decision.due_at
 
@@ -153,6 +173,12 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
             preempted_at=chain["preempted_at"],
             confirmed=chain["confirmed"],
             grace_period=chain["grace"],
+            signature=chain["signature"],
+            failures=chain["failures"],
+            paid=[Payment(*each) for each in chain["paid"]],
+            advanced=chain["advanced"],
+            marks=chain["marks"],
+            gave_way=chain["gave_way"],
         ),
         Rulebook(
             policy=merge(layers).policy,
@@ -173,8 +199,8 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
     )
 
 
-def told(decision: Decision | None) -> Json | None:
-    """What the model says, too, of an engine's decision."""
+def fields_of(decision: Decision | None) -> Json | None:
+    """Return the fields of an engine's decision that the model has, too."""
     if decision is None:
         return None
     names = (
@@ -190,6 +216,7 @@ def told(decision: Decision | None) -> Json | None:
         "due_at",
         "avoid_node",
         "resources",
+        "placement",
         "retry_state",
     )
     fields = {name: getattr(decision, name) for name in names}

@@ -47,7 +47,7 @@ def test_every_reason_has_one(reason: str) -> None:
 @pytest.mark.parametrize(
     ("reason", "cause"), [("Evicted", "evicted"), ("DeadlineExceeded", "deadline_exceeded")]
 )
-def test_what_has_a_cause_of_its_own_keeps_it(reason: str, cause: str) -> None:
+def test_ends_with_a_cause_of_their_own_keep_it(reason: str, cause: str) -> None:
     pod = composed("refused-sysctl")
     pod["status"]["reason"] = reason
     assert classify(termination_from_pod(pod)) == cause

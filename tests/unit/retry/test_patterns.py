@@ -45,7 +45,7 @@ def test_a_pattern_is_searched_anywhere(text: str, message: str, expected: bool)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("(", "missing ): ("),
         (")", "unexpected ): )"),
@@ -65,10 +65,10 @@ def test_a_pattern_is_searched_anywhere(text: str, message: str, expected: bool)
         ("(?#x)", "invalid perl operator: (?#"),
     ],
 )
-def test_what_the_engine_does_not_take_is_refused_in_words(text: str, told: str) -> None:
+def test_patterns_the_engine_refuses_have_a_message(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^is not an RE2 regular expression: ") as refused:
         pattern(text)
-    assert str(refused.value).removeprefix("is not an RE2 regular expression: ") == told
+    assert str(refused.value).removeprefix("is not an RE2 regular expression: ") == message
 
 
 def test_a_pattern_that_grows_too_large_is_refused() -> None:
@@ -111,9 +111,9 @@ def test_a_message_is_cut_between_characters() -> None:
 def test_any_message_can_be_searched(message: str) -> None:
     assert matches("", message)
     assert matches("(?s)^.+$", message)
-    told = category("it", {"onPodMessage": {"pattern": "(?s)^.+$"}})
+    compiled = category("it", {"onPodMessage": {"pattern": "(?s)^.+$"}})
     end = Termination(pod_message=message)
-    assert decided(end, categories=[told]).failure_category == "it"
+    assert decided(end, categories=[compiled]).failure_category == "it"
 
 
 @given(st.text(max_size=30), st.text())

@@ -90,7 +90,7 @@ def test_the_first_end_that_a_watch_saw_is_the_evidence(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*RECORDED} - NEVER_ENDED - {"node-lost-terminating"}))
-def test_what_happens_to_a_pod_after_its_end_tells_nothing(name: str) -> None:
+def test_events_after_the_end_of_a_pod_are_ignored(name: str) -> None:
     last = watched(name)[-1]
     assert last["status"]["phase"] == "Failed"
     assert last["metadata"]["deletionTimestamp"]
@@ -117,9 +117,9 @@ def test_a_deletion_that_we_asked_for_is_not_somebody_elses() -> None:
 @pytest.mark.parametrize("beside", [{"reason": "Preempted"}, {"conditions": ["Preempted"]}])
 def test_the_pods_own_words_take_no_stated_ones_away(beside: dict[str, Any]) -> None:
     pod = recorded("evicted-ephemeral-limit")
-    said = Termination.from_json({"pod": pod, "deleted_by_us": True, **beside})
-    assert said.reason == "Evicted"
-    assert classify(said) == "preempted"
+    termination = Termination.from_json({"pod": pod, "deleted_by_us": True, **beside})
+    assert termination.reason == "Evicted"
+    assert classify(termination) == "preempted"
 
 
 def test_a_disruption_that_did_not_come_about_excuses_no_deletion() -> None:
@@ -209,7 +209,7 @@ def test_a_crash_loop_is_told_by_its_last_run_if_that_knows_more(last: Any, caus
 
 
 @pytest.mark.parametrize("value", [None, 5, "Failed", [], [{"status": {"phase": "Failed"}}], {}])
-def test_what_is_no_pod_states_nothing(value: object) -> None:
+def test_a_malformed_pod_states_nothing(value: object) -> None:
     assert termination_from_pod(value) == Termination()
 
 

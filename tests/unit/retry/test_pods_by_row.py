@@ -71,7 +71,9 @@ PAIRS = list(combinations(ROWS, 2))
 
 def test_only_what_no_pod_can_say_has_no_row_here() -> None:
     assert [cause for cause, _ in ROWS] == [
-        cause for cause in RetryCause if cause not in {"user_cancelled", "quota_exceeded"}
+        cause
+        for cause in RetryCause
+        if cause not in {"dependency_failed", "user_cancelled", "quota_exceeded"}
     ]
 
 
@@ -210,7 +212,7 @@ def test_an_eviction_without_a_disruption_is_told_by_the_kubelets_message(
     assert classify(termination_from_pod(pod)) == "evicted"
 
 
-def test_what_the_workload_writes_makes_no_eviction_its_own_fault() -> None:
+def test_text_of_the_workload_makes_no_eviction_its_own_fault() -> None:
     pod = recorded("evicted-node-pressure")
     pod["status"]["conditions"] = []
     pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = OWN_LIMIT

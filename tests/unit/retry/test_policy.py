@@ -32,6 +32,9 @@ def test_the_shipped_policy_retries_nothing() -> None:
     assert policy.model_dump(mode="json") == {
         "max_retries": 0,
         "max_preemption_retries": None,
+        "retry_window": None,
+        "reset_on_progress": False,
+        "stop_after_same": None,
         "retry_delay": 60.0,
         "backoff": "fixed",
         "backoff_multiplier": 2.0,
@@ -42,6 +45,8 @@ def test_the_shipped_policy_retries_nothing() -> None:
         "retry_on_exit_codes": [],
         "no_retry_on_exit_codes": [],
         "max_chain_duration": None,
+        "on_exhausted": "end",
+        "park_for": 86400.0,
         "emit_retry_events": True,
     }
     assert policy.model_fields_set == set()
@@ -55,6 +60,12 @@ def test_the_shipped_policy_retries_nothing() -> None:
         ("max_preemption_retries", None),
         ("max_preemption_retries", 0),
         ("max_preemption_retries", 2_000_000),
+        ("retry_window", None),
+        ("retry_window", 86_400),
+        ("reset_on_progress", True),
+        ("stop_after_same", None),
+        ("stop_after_same", 2),
+        ("stop_after_same", 100),
         ("retry_delay", 5e-324),
         ("retry_delay", 1e308),
         ("retry_delay", 1),
@@ -70,6 +81,8 @@ def test_the_shipped_policy_retries_nothing() -> None:
         ("max_chain_duration", 0.5),
         ("eligible_causes", []),
         ("eligible_causes", ["oom_killed", "preempted"]),
+        ("on_exhausted", "park"),
+        ("park_for", 1),
         ("emit_retry_events", False),
     ],
 )
@@ -94,6 +107,9 @@ def test_values_up_to_their_bounds_are_accepted_and_given_back(field: str, value
         ("max_retries", None, "must be a whole number"),
         ("max_preemption_retries", -1, "must be between 0 and 2147483647"),
         ("max_preemption_retries", 10**400, "must be between 0 and 2147483647"),
+        ("retry_window", 0, "must be greater than 0"),
+        ("stop_after_same", 1, "must be between 2 and 100"),
+        ("stop_after_same", 101, "must be between 2 and 100"),
         ("retry_delay", 0, "must be greater than 0"),
         ("retry_delay", -1.5, "must be greater than 0"),
         ("retry_delay", 10**400, "must be a finite number"),
@@ -125,12 +141,14 @@ def test_values_up_to_their_bounds_are_accepted_and_given_back(field: str, value
         ("eligible_causes", "oom_killed", "must be a list of causes"),
         ("eligible_causes", None, "must be a list of causes"),
         ("eligible_causes", {"oom_killed": True}, "must be a list of causes"),
+        ("on_exhausted", "stop", "must be one of: end, park"),
+        ("park_for", 0, "must be greater than 0"),
         ("emit_retry_events", 1, "Input should be a valid boolean"),
         ("emit_retry_events", "true", "Input should be a valid boolean"),
         ("max_retrys", 1, "there is no field named max_retrys"),
     ],
 )
-def test_what_is_wrong_is_named_by_field(field: str, value: Any, text: str) -> None:
+def test_errors_name_their_field(field: str, value: Any, text: str) -> None:
     assert refusal({field: value}) == {field: [text]}
 
 
@@ -256,7 +274,7 @@ def test_a_frozen_policy_is_stored_without_what_is_as_shipped(policy: InlinePoli
     assert whole(json.loads(text)) == policy.model_dump(mode="json")
 
 
-def test_what_stored_policies_leave_out_never_changes() -> None:
+def test_defaults_of_stored_policies_never_change() -> None:
     """A chain keeps its policy: another value here would change those that are stored.
 
     A new field needs no line: no stored policy was meant to have another value.

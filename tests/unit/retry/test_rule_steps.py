@@ -1,12 +1,14 @@
 """The steps of a decision with named policies: each reason, their order, who pays and how much."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
 import pytest
 
 from retry.engine.decide import Decision, Mode, Settings, counters_after
+from retry.engine.decision import Payment
 from retry.evidence.termination import Termination
 from retry.policies.matching import NamedPolicy
 from retry.policies.merge import Bound, Layer, MergedBounds
@@ -28,6 +30,10 @@ LADDER: dict[str, Case] = {
     "never_retried": {"end": {"reason": "QuotaExceeded"}},
     "retries_disabled": {"settings": {"mode": Mode.OFF}},
     "workload_said_no": {"end": {"message": NO}},
+    "repeating_failure": {
+        "chain": {"signature": "a", "failures": ["a"]},
+        "policy": {"stop_after_same": 2},
+    },
     "global_limit": {"settings": {"global_max_retries": 0}},
     "rule_fail": {"rules": [on_code("Fail", 1)]},
     "rule_limit": {"rules": [on_code("Retry", 1, retryLimit=0)]},
@@ -47,7 +53,7 @@ LADDER: dict[str, Case] = {
     "no_policy": {},
 }
 LATE = {"policy": {"max_chain_duration": 0.001}}
-GRANTS: dict[str, Case] = {
+RETRY_REASONS: dict[str, Case] = {
     "rule_retry": {"rules": [on_code("Retry", 1)]},
     "inline_retry": {"policy": {"max_retries": 6}},
     "default_retry": {"spec": {"defaultAction": "Retry"}},
@@ -57,6 +63,8 @@ APART = {
     ("exit_code_excluded", "preemption_budget"),
     ("preemption_budget", "max_retries"),
     ("default_fail", "default_limit"),
+    # A platform cause is no failure that could be the same.
+    ("repeating_failure", "preemption_budget"),
 }
 PAIRS = [pair for pair in combinations(LADDER, 2) if pair not in APART]
 
@@ -84,9 +92,9 @@ def test_each_refusal(reason: str) -> None:
     assert (decision.avoid_node, decision.resources) == ("", None)
 
 
-@pytest.mark.parametrize("reason", GRANTS)
-def test_each_grant(reason: str) -> None:
-    decision = decide_case(GRANTS[reason])
+@pytest.mark.parametrize("reason", RETRY_REASONS)
+def test_each_retry(reason: str) -> None:
+    decision = decide_case(RETRY_REASONS[reason])
     assert (decision.action, decision.reason, decision.state) == ("retry", reason, "scheduled")
 
 
@@ -96,9 +104,9 @@ def test_of_two_refusals_the_earlier_step_names_it(earlier: str, later: str) -> 
 
 
 @pytest.mark.parametrize("reason", LADDER)
-@pytest.mark.parametrize("grant", GRANTS)
-def test_the_chains_time_is_judged_last(reason: str, grant: str) -> None:
-    late = decide_case(LATE, GRANTS[grant])
+@pytest.mark.parametrize("retry", RETRY_REASONS)
+def test_the_chains_time_is_judged_last(reason: str, retry: str) -> None:
+    late = decide_case(LATE, RETRY_REASONS[retry])
     assert (late.reason, late.retry_state) == ("chain_deadline", "exhausted")
     if reason != "no_policy":
         assert decide_case(LADDER[reason], LATE).reason == reason
@@ -117,6 +125,23 @@ def test_every_step_before_the_verdict_is_traced() -> None:
         "no_policy",
         "decision",
     ]
+
+
+def test_a_rule_asks_for_equal_failures_before_its_limit() -> None:
+    rule = on_code("Retry", 1, name="r", stopAfterSame=2, retryLimit=0)
+    alike = {"chain": {"signature": "a", "failures": ["a"]}}
+    stopped = decide_case({"rules": [rule]}, alike)
+    assert (stopped.reason, stopped.rule) == ("repeating_failure", "infra/r")
+    assert stopped.retry_state == "exhausted"
+    assert decide_case({"rules": [rule]}).reason == "rule_limit"
+
+
+def test_a_rule_counts_within_its_window() -> None:
+    rule = on_code("Retry", 1, name="r", retryLimit=1, retryWindow="1m")
+    for age, reason in ((59, "rule_limit"), (60, "rule_retry")):
+        paid = [Payment("infra/r", NOW - timedelta(seconds=age))]
+        chain = {"paid": paid, "retry_count": 1, "counters": {"infra/r": 1}}
+        assert decide_case({"rules": [rule], "chain": chain}).reason == reason
 
 
 @pytest.mark.parametrize("refusal", ["cause_not_eligible", "exit_code_excluded", "max_retries"])
@@ -381,15 +406,15 @@ def test_backendais_count_is_the_distance_from_the_root(max_retries: int) -> Non
 # Bounds.
 
 
-def test_what_bounds_change_is_told_when_a_rule_decides_too() -> None:
+def test_changes_by_bounds_are_traced_when_a_rule_decides_too() -> None:
     bounds = MergedBounds(
         max_retries=Bound(1, Layer.CLUSTER), max_chain_duration=Bound(900.0, Layer.DOMAIN)
     )
     decision = decided(
         bounds=bounds, named=[named(on_code("Retry", 1))], max_retries=3, max_chain_duration=9000
     )
-    told = [step for step in decision.trace if step["step"] == "bound"]
-    assert [(step["field"], step["was"], step["now"]) for step in told] == [
+    bound_steps = [step for step in decision.trace if step["step"] == "bound"]
+    assert [(step["field"], step["was"], step["now"]) for step in bound_steps] == [
         ("max_retries", 3, 1),
         ("max_chain_duration", 9000.0, 900.0),
     ]

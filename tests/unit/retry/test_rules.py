@@ -13,7 +13,7 @@ from retry.policies.categories import FailureCategory
 from retry.policies.documents import Part, PolicyDocument
 from retry.policies.fields import CONDITIONS
 from retry.policies.matching import compile_category, compile_policy
-from retry.policies.unreachable_rules import shadowed
+from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.api.http.problems import field_errors
 from tests.unit.retry import worlds
 from tests.unit.retry.named import as_document, read
@@ -29,6 +29,7 @@ RULE: dict[str, Any] = {
     "onTerminationMessage": {"pattern": "(?i)transient"},
     "onFailureCategory": ["cuda_error"],
     "onCauses": ["image_pull_failure"],
+    "onSignatures": ["0123456789ab"],
     "retryLimit": 3,
     "backoff": {
         "initialDelay": "10s",
@@ -90,6 +91,7 @@ CODES = "must be between 1 and 255"
 DURATION = "must be a duration like 500ms, 30s or 1h30m"
 LABEL = "must be an RFC 1123 label: 1 to 63 of a-z, 0-9 and '-', no '-' at an end"
 PLAIN = "must be a name of 1 to 63 characters without '/'"
+SIGNATURE = "must be a failure's signature: 12 hex digits, as 0123456789ab"
 NEEDS_A_MATCHER = (
     "needs a matcher, at least one of: onConditions, onExitCodes, onTerminationMessage"
 )
@@ -165,6 +167,8 @@ ONE_FAULT: list[tuple[str, Any, str]] = [
     *at(f"{SECOND}.onFailureCategory", "must have 1 to 100 items, not 0", []),
     *at(f"{SECOND}.onFailureCategory[0]", PLAIN, "", "a/b", 7, None),
     *at(f"{SECOND}.onCauses", "must be a list", "unknown"),
+    *at(f"{SECOND}.onSignatures", "must have 1 to 100 items, not 0", []),
+    *at(f"{SECOND}.onSignatures[0]", SIGNATURE, "", "0123456789a", "0123456789AB", 7, None),
     *at(f"{SECOND}.onCauses", "must have 1 to 100 items, not 0", []),
     *at(f"{SECOND}.retryLimit", LIMITS, -1, 1001),
     *at(f"{SECOND}.retryLimit", WHOLE_NUMBER, "3", 3.5, False),
@@ -224,7 +228,7 @@ def test_a_flag_is_true_or_false(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("cause", sorted(NEVER_CAUSES))
-def test_what_is_never_retried_cannot_be_asked_for(cause: str) -> None:
+def test_causes_without_retries_cannot_be_asked_for(cause: str) -> None:
     (words,) = faults(changed(f"{SECOND}.onCauses[0]", cause))[f"{SECOND}.onCauses[0]"]
     assert words.startswith(f"{cause} can never be retried; it must be one of: agent_transient, ")
 
@@ -232,8 +236,8 @@ def test_what_is_never_retried_cannot_be_asked_for(cause: str) -> None:
 @pytest.mark.parametrize("value", ["", "oops", 7, None, True, []])
 def test_an_unknown_cause_is_answered_with_those_there_are(value: Any) -> None:
     (words,) = faults(changed(f"{SECOND}.onCauses[0]", value))[f"{SECOND}.onCauses[0]"]
-    told = set(words.removeprefix("must be one of: ").split(", "))
-    assert told == set(RetryCause) - NEVER_CAUSES
+    named = set(words.removeprefix("must be one of: ").split(", "))
+    assert named == set(RetryCause) - NEVER_CAUSES
 
 
 def test_the_conditions_are_those_that_facts_give() -> None:
@@ -250,7 +254,7 @@ def test_the_conditions_are_those_that_facts_give() -> None:
 )
 def test_a_rule_without_a_matcher_is_refused(rule: dict[str, Any]) -> None:
     assert faults(as_document(rule)) == {
-        "spec.rules[0]": [f"{NEEDS_A_MATCHER}, onFailureCategory, onCauses"]
+        "spec.rules[0]": [f"{NEEDS_A_MATCHER}, onFailureCategory, onCauses, onSignatures"]
     }
 
 
@@ -301,7 +305,7 @@ def test_values_at_their_bounds_are_taken(path: str, values: list[Any]) -> None:
     for value in values:
         document = PolicyDocument.model_validate(changed(path, value))
         compile_policy(document, revision=1)
-        shadowed(document)
+        unreachable_rules(document)
 
 
 _Part = TypeVar("_Part", bound=Part)
@@ -312,6 +316,7 @@ KEYS = (
     *("apiVersion", "kind", "metadata", "spec", "name", "domain", "project", "retryLimit"),
     *("defaultAction", "backoff", "antiAffinity", "rules", "mode", "action", "containerName"),
     *("onConditions", "onExitCodes", "onTerminationMessage", "onFailureCategory", "onCauses"),
+    *("onSignatures",),
     *("operator", "values", "pattern", "resources", "memory", "factor", "max", "initialDelay"),
     *("maxDelay", "multiplier", "jitter", "jitterRatio", "includeInitContainers", "matchers"),
 )
@@ -327,7 +332,7 @@ PATHS = sorted({path for path, _, _ in ONE_FAULT if not path.endswith(("labels",
 
 
 def accepted(kind: type[_Part], value: Any) -> _Part | None:
-    """What was read; None if it was refused, with words for each fault."""
+    """Return what was read; None if it was refused, with words for each fault."""
     try:
         return kind.model_validate(value)
     except ValidationError as refused:

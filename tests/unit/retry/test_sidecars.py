@@ -1,4 +1,4 @@
-"""What serves other containers does not say why a pod failed, unless nothing else does."""
+"""Tests that a sidecar does not say why a pod failed, unless nothing else does."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,7 +68,7 @@ def test_a_rule_that_names_a_sidecar_sees_it() -> None:
     assert decided(termination, named=policies).action == "fail"
 
 
-def test_what_is_stated_counts_like_what_is_read() -> None:
+def test_stated_containers_count_like_read_ones() -> None:
     containers = (
         a_container("proxy", 137, init=True, reason="OOMKilled", sidecar=True),
         a_container("main", 3),

@@ -97,7 +97,7 @@ def test_a_chain_goes_on_until_its_budget_is_spent() -> None:
         ([exited(1), exited(1), exited(1), SUCCESS], "exhausted", 3),
     ],
 )
-def test_how_a_chain_ends(terminations: list[Termination], outcome: str, attempts: int) -> None:
+def test_the_end_of_a_chain(terminations: list[Termination], outcome: str, attempts: int) -> None:
     found = run(past(*terminations), rulebook(max_retries=2))
     assert (len(found[0]), found[1]) == (attempts, outcome)
 
@@ -307,7 +307,7 @@ class TestTally:
             ("retrying", 3, (5, 6), 1, "exhausted", -1, 0),
         ],
     )
-    def test_what_a_change_adds(
+    def test_attempts_and_time_added_by_a_change(
         self,
         outcome: str,
         attempts: int,
@@ -319,10 +319,10 @@ class TestTally:
     ) -> None:
         chain = self.recorded(outcome, attempts, *ran)
         tally = self.tallied((chain, rulebook(max_retries=max_retries)))
-        told = tally.history_summary()
-        assert (told["added_attempts"], told["added_run_seconds"]) == (added, seconds)
+        summary = tally.history_summary()
+        assert (summary["added_attempts"], summary["added_run_seconds"]) == (added, seconds)
         differs = [{"root": "root", "was": outcome, "would_be": would_be}]
-        assert told["changed"] == (differs if would_be != outcome else [])
+        assert summary["changed"] == (differs if would_be != outcome else [])
 
     def test_a_chain_that_was_cancelled_while_it_waited_still_is(self) -> None:
         chain = self.recorded("cancelled", 1, 5, cancelled_waiting=True)

@@ -135,11 +135,13 @@ DISK = category("disk", {"onExitCodes": {"operator": "In", "values": [1]}})
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("category_name", "found"),
     [("cuda_error", "cuda_error"), ("nobody defined it", "disk"), ("", "disk")],
 )
-def test_its_category_goes_before_any_matcher_if_it_is_defined(said: str, found: str) -> None:
-    end = Termination(exit_code=1, message=saying(category=said))
+def test_its_category_goes_before_any_matcher_if_it_is_defined(
+    category_name: str, found: str
+) -> None:
+    end = Termination(exit_code=1, message=saying(category=category_name))
     assert decided(end, categories=(CUDA, DISK)).failure_category == found
 
 

@@ -21,6 +21,7 @@ CAUSES = (
     "kernel_nonzero_exit",
     "unknown",
 )
+SIGNATURES = ("0123456789ab", "ba9876543210", "000000000000")
 CODES = (1, 2, 9, 137, 143, 255)
 PATTERNS = (".*TRANSIENT.*", "^fatal", "a|b", "[0-9]+$", "ERR(OR)?:")
 MESSAGES = (
@@ -95,6 +96,17 @@ growth = st.fixed_dictionaries(
         )
     }
 )
+places = st.builds(
+    lambda after, place: after | place,
+    st.fixed_dictionaries({}, optional={"after": st.integers(0, 2)}),
+    st.sampled_from(
+        (
+            {"nodeSelector": {"capacity-type": "on-demand"}},
+            {"executors": {"labels": {"zone": "b"}}},
+            {"nodeSelector": {"gpu": "a"}, "executors": {"labels": {"zone": "c", "x/y": ""}}},
+        )
+    ),
+)
 limits = st.integers(0, 4)
 matchers: dict[str, st.SearchStrategy[Any]] = {
     "onConditions": wide(CONDITIONS),
@@ -120,13 +132,22 @@ rules = st.builds(
         optional={
             "includeInitContainers": st.booleans(),
             "retryLimit": limits,
+            "retryWindow": st.sampled_from(("1m40s", "2h")),
+            "stopAfterSame": st.sampled_from((2, 3)),
+            "resetOnProgress": st.booleans(),
             "backoff": backoffs,
             "antiAffinity": avoidance,
             "resources": growth,
+            "placement": places,
         },
     ),
     given_matchers(
-        matchers | {"onFailureCategory": wide(CATEGORY_NAMES), "onCauses": wide(CAUSES)}
+        matchers
+        | {
+            "onFailureCategory": wide(CATEGORY_NAMES),
+            "onCauses": wide(CAUSES),
+            "onSignatures": wide(SIGNATURES),
+        }
     ),
 )
 
@@ -142,6 +163,8 @@ def documents(draw: st.DrawFn, name: str) -> Json:
         mapping(
             retryLimit=limits,
             defaultAction=st.sampled_from(("Retry", "Fail")),
+            onExhausted=st.sampled_from(("End", "Park")),
+            parkFor=st.sampled_from(("10s", "48h")),
             backoff=backoffs,
             antiAffinity=avoidance,
         )
@@ -165,6 +188,9 @@ counts = st.sampled_from((1, 0, 2, 5, 100))
 inline_fields = mapping(
     max_retries=counts,
     max_preemption_retries=st.none() | counts,
+    retry_window=st.none() | st.sampled_from((100.0, 7200.0, 1e300)),
+    reset_on_progress=st.booleans(),
+    stop_after_same=st.none() | st.sampled_from((2, 3)),
     retry_delay=seconds,
     backoff=st.sampled_from(("fixed", "exponential")),
     backoff_multiplier=st.sampled_from((0.5, 1.0, 2.0, 10.0)),
@@ -175,6 +201,8 @@ inline_fields = mapping(
     retry_on_exit_codes=st.just([]) | some(CODES),
     no_retry_on_exit_codes=st.just([]) | some(CODES),
     max_chain_duration=st.none() | st.sampled_from((100.0, 7200.0, 1e9)),
+    on_exhausted=st.sampled_from(("end", "park")),
+    park_for=st.sampled_from((60.0, 1e9)),
 )
 layers = st.lists(inline_fields, max_size=3)
 bounds = st.lists(

@@ -10,7 +10,9 @@ from reprise_client.cli.kinds.defaults import DefaultsKind
 from reprise_client.cli.kinds.executor import ExecutorKind
 from reprise_client.cli.kinds.membership import MembershipKind
 from reprise_client.cli.kinds.policy import PolicyKind
+from reprise_client.cli.kinds.priority_class import PriorityClassKind
 from reprise_client.cli.kinds.queue import QueueKind
+from reprise_client.cli.kinds.schedule import ScheduleKind
 from reprise_client.cli.kinds.tenant import DomainKind, ProjectKind
 from reprise_client.cli.kinds.token import TokenKind
 from reprise_client.cli.kinds.webhook import WebhookKind
@@ -20,9 +22,11 @@ KINDS: tuple[Kind[Any], ...] = (
     ProjectKind(),
     MembershipKind(),
     CategoryKind(),
+    PriorityClassKind(),
     PolicyKind(),
     DefaultsKind(),
     QueueKind(),
+    ScheduleKind(),
     ExecutorKind(),
     TokenKind(),
     WebhookKind(),

@@ -20,7 +20,15 @@ from reprise_client.errors import ApiError
 if TYPE_CHECKING:
     from reprise_client.answers import Answer
     from reprise_client.api import Client
-    from reprise_client.models import Domain, Executor, FailureCategory, Queue, Webhook
+    from reprise_client.models import (
+        Domain,
+        Executor,
+        FailureCategory,
+        PriorityClass,
+        Queue,
+        Schedule,
+        Webhook,
+    )
 
 API_VERSION = "reprise/v1"
 ARMADA = "armadaproject.io/v1"
@@ -29,8 +37,8 @@ CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
 P = ParamSpec("P")
 Item = TypeVar("Item", bound="Answer")
-NamedItem = TypeVar("NamedItem", bound="Domain | Executor | FailureCategory")
-ProjectItem = TypeVar("ProjectItem", bound="Queue | Webhook")
+NamedItem = TypeVar("NamedItem", bound="Domain | Executor | FailureCategory | PriorityClass")
+ProjectItem = TypeVar("ProjectItem", bound="Queue | Schedule | Webhook")
 Row = Sequence[str | Text]
 
 
@@ -80,6 +88,8 @@ class Kind(ABC, Generic[Item]):
     spec_keys: ClassVar[Sequence[str]] = ()
     identity: ClassVar[Sequence[str]] = ("name",)
     """The fields of an answer that `metadata` tells."""
+    address_key: ClassVar[str] = "name"
+    """The field of an answer by which `find` finds the item."""
     needs_name: ClassVar[bool] = True
     heads: ClassVar[Sequence[str]]
     made_by: ClassVar[str] = "reprise apply -f FILE"
@@ -123,13 +133,15 @@ class Kind(ABC, Generic[Item]):
 
     def document(self, item: Item) -> dict[str, Any]:
         """Return the item as valid input for `apply`, with a `status` that `apply` ignores."""
-        told = plain(item)
+        values = plain(item)
         return {
             "apiVersion": API_VERSION,
             "kind": self.name,
             "metadata": self.metadata(item),
-            "spec": {key: told[key] for key in self.spec_keys if key in told},
-            "status": {k: v for k, v in told.items() if k not in {*self.identity, *self.spec_keys}},
+            "spec": {key: values[key] for key in self.spec_keys if key in values},
+            "status": {
+                k: v for k, v in values.items() if k not in {*self.identity, *self.spec_keys}
+            },
         }
 
     def metadata(self, item: Item) -> dict[str, str]:
@@ -150,9 +162,9 @@ class Kind(ABC, Generic[Item]):
     def delete(self, client: Client, item: Item) -> str:
         """Delete the item. Return the result, such as `deleted`."""
 
-    @abstractmethod
     def address(self, item: Item) -> str:
         """Return the name by which `find` finds the item."""
+        return str(getattr(item, self.address_key))
 
     @abstractmethod
     def row(self, item: Item, now: datetime) -> Row: ...
@@ -191,9 +203,6 @@ class NamedKind(Kind[NamedItem]):
         if found is None:
             raise missing(self.noun, typed, "", self.words[0])
         return found
-
-    def address(self, item: NamedItem) -> str:
-        return item.name
 
 
 def found_or_none(read: Callable[P, Item], *args: P.args, **kwargs: P.kwargs) -> Item | None:

@@ -40,11 +40,7 @@ class CategoryKind(NamedKind["FailureCategory"]):
     wide_heads = ("MATCHES",)
 
     def apply(
-        self,
-        client: Client,
-        data: Mapping[str, Any],
-        asked: Scope | None,
-        how: How,
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
+    CONFIGURED,
     CREATED,
     UNCHANGED,
     Applied,
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from reprise_client.api import Client
     from reprise_client.models import EffectiveField, RetryDefaults, RetrySettings
 
-SPEC = ("policy", "bounds")
+LAYER = ("policy", "bounds")
+SPEC = (*LAYER, "settings")
+SETTINGS = ("refuse_unfittable", "breaker", "retry_budget")
 
 
 class DefaultsKind(Kind["RetryDefaults"]):
@@ -38,6 +41,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
     metadata_keys = ("domain", "project")
     spec_keys = SPEC
     identity = ("scope",)
+    address_key = "scope"
     needs_name = False
     heads = ("SCOPE", "POLICY", "BOUNDS")
     wide_heads = ("CHANGED",)
@@ -48,6 +52,9 @@ class DefaultsKind(Kind["RetryDefaults"]):
                 yield f"spec.{key}", "is not a known field"
             elif value is not None and not isinstance(value, dict):
                 yield f"spec.{key}", "must be a mapping of fields"
+        for name in spec.get("settings") or ():
+            if name not in SETTINGS:
+                yield f"spec.settings.{name}", "is not a known setting"
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
@@ -55,22 +62,25 @@ class DefaultsKind(Kind["RetryDefaults"]):
         named = Scope.from_metadata(data["metadata"])
         if asked is not None and named not in {Scope(), asked}:
             path = f"metadata.{'project' if named.project else 'domain'}"
-            raise FieldError(path, f"must be that of {asked.words}, as asked", USAGE)
-        policy, bounds = (data["spec"].get(key) or {} for key in SPEC)
+            raise FieldError(path, f"must match the options, which name {asked.words}", USAGE)
+        policy, bounds = (data["spec"].get(key) or {} for key in LAYER)
+        settings = data["spec"].get("settings") or {}
         query = (asked or named).query
         before = client.retry_defaults(**query)
         new = before.updated_at is None
         how.require(there=not new)
+        set_now = _set(client, settings, (asked or named).query)
         if (before.policy, before.bounds) == (policy, bounds):
             # Writing would add an audit entry even without a change.
-            return Applied(self.address(before), UNCHANGED)
+            return Applied(self.address(before), CONFIGURED if set_now else UNCHANGED)
         after = client.retry_defaults_put(
             policy=policy, bounds=bounds, if_match=before.etag, **query
         )
-        return Applied(self.address(after), CREATED if new else changed(before, after, *SPEC))
+        outcome = CREATED if new else changed(before, after, *LAYER)
+        return Applied(self.address(after), CONFIGURED if set_now and not new else outcome)
 
     def field_path(self, name: str) -> str:
-        return f"spec.{name}"
+        return f"spec.settings.{name}" if name in SETTINGS else f"spec.{name}"
 
     def metadata(self, item: RetryDefaults) -> dict[str, str]:
         return Scope.at(item.scope).metadata
@@ -102,9 +112,6 @@ class DefaultsKind(Kind["RetryDefaults"]):
         client.retry_defaults_delete(**Scope.at(item.scope).query)
         return "deleted: it inherits everything again"
 
-    def address(self, item: RetryDefaults) -> str:
-        return item.scope
-
     def row(self, item: RetryDefaults, now: datetime) -> Row:
         return [item.scope, _listed(item.policy), _listed(item.bounds)]
 
@@ -120,6 +127,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
                     ("Retry defaults", f"of {scope.words}"),
                     ("Changed", when(item.updated_at, now) or "never"),
                     ("Retries", _switch(settings)),
+                    ("Submissions", _unfittable(settings)),
                     *(_limits(settings) if scope == Scope() else ()),
                 ]
             ),
@@ -155,6 +163,24 @@ def _switch(settings: RetrySettings) -> str:
     if settings.effective_mode == settings.mode:
         return settings.mode
     return f"{settings.effective_mode}, by a scope above (here they are {settings.mode})"
+
+
+def _unfittable(settings: RetrySettings) -> str:
+    told = "refused" if settings.effective_refuse_unfittable else "accepted with a warning"
+    inherited = "" if settings.refuse_unfittable is not None else ", by a scope above or by default"
+    return f"{told} if they fit on no executor{inherited}"
+
+
+def _set(client: Client, settings: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
+    """Set the given settings of a scope; others stay. Return whether any of them was different."""
+    if not settings:
+        return False
+    before = client.retry_settings(**query)
+    if all(getattr(before, name) == value for name, value in settings.items()):
+        return False
+    after = client.retry_settings_update(**query, **settings)
+    # A budget gets the shipped values where the document says none.
+    return any(getattr(before, name) != getattr(after, name) for name in settings)
 
 
 def _limits(settings: RetrySettings) -> Iterator[tuple[str, str]]:

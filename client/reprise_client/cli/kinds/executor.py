@@ -26,9 +26,17 @@ from reprise_client.cli.words import resource_words, span, when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.models import Executor, ExecutorLease, ExecutorNode
+    from reprise_client.models import Executor, ExecutorLease, ExecutorNode, Reservation
 
-SPEC: Mapping[str, Any] = {"projects": [], "unconfirmed_after": None}
+SPEC: Mapping[str, Any] = {
+    "projects": [],
+    "unconfirmed_after": None,
+    "placement": "node",
+    "avoid_suspects": "off",
+    "auto_quarantine": False,
+    "preemption": "",
+    "labels": {},
+}
 """The fields of a `spec`, with the values that an omitted field stands for."""
 SHOWN = 20
 """Most nodes and leases in a description."""
@@ -45,11 +53,7 @@ class ExecutorKind(NamedKind["Executor"]):
     wide_heads = ("PROJECTS", "REASON", "TROUBLE", "CREATED")
 
     def apply(
-        self,
-        client: Client,
-        data: Mapping[str, Any],
-        asked: Scope | None,
-        how: How,
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
         """Change an existing executor.
 
@@ -99,15 +103,14 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Health", health_text(item)),
                     ("Heartbeat", _heartbeat(item)),
                     ("Trouble", item.trouble),
-                    *(
-                        (f"Trouble of {each.project}", each.trouble)
-                        for each in item.project_troubles
-                    ),
+                    *_troubles(item),
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Draining", draining if item.draining_since else ""),
                     ("Serves", _served(item)),
+                    ("Labels", ", ".join(f"{k}={v}" for k, v in item.labels.items())),
                     ("Driver", item.driver),
                     ("Incarnation", str(item.incarnation or "")),
+                    ("Suspect nodes", _avoided(item)),
                     ("Leases", f"{item.lease_count} of {item.max_sessions}"),
                     ("Lost runs", _unconfirmed(item.unconfirmed_after)),
                     ("Created", when(item.created_at, now)),
@@ -119,6 +122,7 @@ class ExecutorKind(NamedKind["Executor"]):
                 [_node_cells(node) for node in item.nodes[:SHOWN]],
                 item.node_count,
             ),
+            *_kept_free(item, now),
             *_table(
                 "Leases",
                 ("SESSION", "NAME", "PROJECT", "STATUS"),
@@ -133,6 +137,24 @@ class ExecutorKind(NamedKind["Executor"]):
         return ""
 
 
+def _troubles(item: Executor) -> Iterator[tuple[str, str]]:
+    return ((f"Trouble of {each.project}", each.trouble) for each in item.project_troubles)
+
+
+def _kept_free(item: Executor, now: datetime) -> Iterator[RenderableType]:
+    return _table(
+        "Kept free for sessions that waited for too long",
+        ("SESSION", "PROJECT", "NODES", "SINCE"),
+        [reservation_cells(each, now) for each in item.reservations[:SHOWN]],
+        len(item.reservations),
+    )
+
+
+def reservation_cells(item: Reservation, now: datetime) -> Row:
+    nodes = ", ".join(item.nodes)
+    return [str(item.session_id), item.project, nodes, when(item.since, now)]
+
+
 def health_text(item: Executor) -> Text:
     if item.trouble and item.health in {"alive", "late"}:
         return Text(f"{item.health}, in trouble", STYLES["silent"])
@@ -145,6 +167,15 @@ def _heartbeat(item: Executor) -> str:
 
 def _served(item: Executor) -> str:
     return ", ".join(item.projects) or "all projects"
+
+
+def _avoided(item: Executor) -> str:
+    if item.avoid_suspects == "off":
+        return "none is suspected"
+    if item.auto_quarantine:
+        return "get no leases"
+    who = "retries and first attempts" if item.avoid_suspects == "all" else "retries"
+    return f"avoided by {who}"
 
 
 def _unconfirmed(seconds: float | None) -> str:

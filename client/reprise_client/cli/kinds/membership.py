@@ -55,7 +55,9 @@ class MembershipKind(Kind["Membership"]):
                 "metadata.domain", "is required: the domain or the project of the role", USAGE
             )
         if asked not in {None, scope}:
-            raise FieldError("metadata.domain", f"must be that of {scope.words}, as asked", USAGE)
+            raise FieldError(
+                "metadata.domain", f"must match the options, which name {scope.words}", USAGE
+            )
         user, role = str(data["metadata"]["name"]), str(data["spec"]["role"])
         before, after = found_or_made(
             lambda: _read(client, user, scope),

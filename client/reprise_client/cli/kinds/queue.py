@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.kinds.base import (
     CREATED,
     Applied,
-    FieldError,
     How,
-    Kind,
     Row,
     changed,
     found_or_made,
@@ -22,39 +19,33 @@ from reprise_client.cli.kinds.base import (
     listed_within,
     missing,
 )
+from reprise_client.cli.kinds.in_project import InProjectKind, project_meant
 from reprise_client.cli.kinds.policy import PolicyKind
 from reprise_client.cli.output import facts, grid, heading
-from reprise_client.cli.scope import Scope, home_scope
-from reprise_client.cli.words import when
+from reprise_client.cli.scope import Scope
+from reprise_client.cli.words import span, when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
     from reprise_client.models import NamedRetryPolicy, Queue
 
-SPEC = ("is_default", "priority_factor", "resource_limits", "retry_policies")
+SPEC = (
+    *("is_default", "priority_factor", "resource_limits", "retry_policies"),
+    *("breaker", "retry_budget", "time_limits"),
+)
 
 
-class QueueKind(Kind["Queue"]):
+class QueueKind(InProjectKind["Queue"]):
     name = "Queue"
     words = ("queues", "queue", "q")
-    metadata_keys = ("name", "domain", "project")
     spec_keys = SPEC
-    identity = ("name", "project")
     heads = ("NAME", "PROJECT", "DEFAULT", "FACTOR", "CORDONED", "POLICIES")
     wide_heads = ("SHARE", "LIMITS", "REASON", "CREATED")
-
-    def faults(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        for key in ("name", "project"):
-            if key in spec:
-                yield f"spec.{key}", "belongs in metadata"
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
-        named = Scope.from_metadata(data["metadata"])
-        if asked is not None and named not in {Scope(), asked}:
-            raise FieldError("metadata.project", f"must be that of {asked.words}, as asked", USAGE)
-        project = project_meant(client, named if named.project else asked)
+        project = self.project_of(client, data, asked)
         name, spec = str(data["metadata"]["name"]), data["spec"]
         before, after = found_or_made(
             lambda: found_or_none(client.queue, f"{project}/{name}"),
@@ -66,18 +57,12 @@ class QueueKind(Kind["Queue"]):
         outcome = changed(before, after, *SPEC) if before else CREATED
         return Applied(after.address, outcome)
 
-    def field_path(self, name: str) -> str:
-        return f"metadata.{name}" if name in {"name", "project"} else f"spec.{name}"
-
-    def metadata(self, item: Queue) -> dict[str, str]:
-        return {"name": item.name, **Scope.at(item.project).metadata}
-
     def all(self, client: Client, home: Scope | None) -> Iterable[Queue]:
         return listed_within(client.queues, home)
 
     def find(self, client: Client, typed: str, home: Scope) -> Queue:
         """Return the queue with this name in the project, or with the full address."""
-        address = typed if "/" in typed else f"{project_meant(client, home)}/{typed}"
+        address = typed if "/" in typed else f"{project_meant(client, home, 'queue')}/{typed}"
         found = found_or_none(client.queue, address)
         if found is None:
             place, _, name = address.rpartition("/")
@@ -87,9 +72,6 @@ class QueueKind(Kind["Queue"]):
     def delete(self, client: Client, item: Queue) -> str:
         client.queue_delete(item.address)
         return "deleted"
-
-    def address(self, item: Queue) -> str:
-        return item.address
 
     def row(self, item: Queue, now: datetime) -> Row:
         return [
@@ -115,6 +97,9 @@ class QueueKind(Kind["Queue"]):
                     ("Default", "yes, of its project" if item.is_default else ""),
                     ("Priority factor", f"{item.priority_factor:g} (lower goes first)"),
                     ("Limits", _amounts(item.resource_limits)),
+                    ("Times", _times(item.time_limits)),
+                    ("Breaker", _breaker(item)),
+                    ("Retry budget", _budget(item)),
                     ("Share", _share(item)),
                     ("Holds", _amounts(item.usage.used) if item.usage else ""),
                     ("Cordoned", cordoned if item.cordoned else ""),
@@ -130,16 +115,31 @@ def _amounts(held: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in held.items())
 
 
+def _times(limits: Mapping[str, Mapping[str, float]]) -> str:
+    return ", ".join(
+        f"{name} {kind} {seconds:g} s"
+        for name, limit in limits.items()
+        for kind, seconds in limit.items()
+    )
+
+
+def _breaker(queue: Queue) -> str:
+    rule = queue.breaker
+    if rule is None:
+        return ""
+    return f"opens when {rule.chains} chains fail alike within {span(rule.window)}"
+
+
+def _budget(queue: Queue) -> str:
+    budget = queue.retry_budget
+    if budget is None:
+        return ""
+    each = f"{budget['burst']} retries and {budget['ratio']:g} for each first attempt"
+    return f"{each}, within {span(budget['window'])}"
+
+
 def _share(queue: Queue) -> str:
     return f"{queue.usage.share:.1%} of the pool" if queue.usage else ""
-
-
-def project_meant(client: Client, scope: Scope | None) -> str:
-    """Return the project of a queue. Raises `CommandError` if no project is known."""
-    home = home_scope(client, scope)
-    if home.project is None:
-        raise CommandError("a queue belongs to a project: give --project DOMAIN/NAME", USAGE)
-    return home.address
 
 
 def _default_policy(client: Client) -> str:

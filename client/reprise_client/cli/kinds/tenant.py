@@ -43,11 +43,7 @@ class DomainKind(NamedKind["Domain"]):
         return self.unknown_fields(spec)
 
     def apply(
-        self,
-        client: Client,
-        data: Mapping[str, Any],
-        asked: Scope | None,
-        how: How,
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
         name = str(data["metadata"]["name"])
         before, _ = found_or_made(
@@ -89,6 +85,7 @@ class ProjectKind(Kind["Project"]):
     name = "Project"
     words = ("projects", "project")
     metadata_keys = identity = ("name", "domain")
+    address_key = "address"
     made_by = "reprise create project DOMAIN/NAME"
     heads = ("NAME", "DOMAIN", "CREATED")
 
@@ -103,7 +100,9 @@ class ProjectKind(Kind["Project"]):
         if not domain:
             raise FieldError("metadata.domain", "is required", USAGE)
         if asked is not None and domain != asked.domain:
-            raise FieldError("metadata.domain", f"must be that of {asked.words}, as asked", USAGE)
+            raise FieldError(
+                "metadata.domain", f"must match the options, which name {asked.words}", USAGE
+            )
         before, _ = found_or_made(
             lambda: found_or_none(client.project_get, f"{domain}/{name}"),
             lambda: client.project_create(domain, name),
@@ -134,9 +133,6 @@ class ProjectKind(Kind["Project"]):
     def delete(self, client: Client, item: Project) -> str:
         client.project_delete(item.address)
         return "deleted"
-
-    def address(self, item: Project) -> str:
-        return item.address
 
     def row(self, item: Project, now: datetime) -> Row:
         return [item.name, item.domain, when(item.created_at, now)]

@@ -34,16 +34,13 @@ class TokenKind(Kind["Token"]):
     name = "Token"
     words = ("tokens", "token")
     metadata_keys = ("name",)
+    address_key = "prefix"
     made_by = CREATE
     heads = ("NAME", "FOR", "BEARER", "PROJECT", "READ ONLY", "EXPIRES", "USED")
     wide_heads = ("MADE WITH", "CREATED")
 
     def apply(
-        self,
-        client: Client,
-        data: Mapping[str, Any],
-        asked: Scope | None,
-        how: How,
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
         raise FieldError("kind", f"a token cannot be created from a document: use {CREATE}", USAGE)
 
@@ -62,9 +59,6 @@ class TokenKind(Kind["Token"]):
     def delete(self, client: Client, item: Token) -> str:
         client.token_revoke(item.prefix)
         return "revoked"
-
-    def address(self, item: Token) -> str:
-        return item.prefix
 
     def row(self, item: Token, now: datetime) -> Row:
         return [

@@ -43,16 +43,13 @@ class WebhookKind(Kind["Webhook"]):
     metadata_keys = ("name", "domain", "project")
     spec_keys = SPEC
     identity = ("id", "project")
+    address_key = "id"
     made_by = "reprise webhook create URL"
     heads = ("ID", "PROJECT", "URL", "EVENTS", "STATE")
     wide_heads = ("DESCRIPTION", "CREATED")
 
     def apply(
-        self,
-        client: Client,
-        data: Mapping[str, Any],
-        asked: Scope | None,
-        how: How,
+        self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How
     ) -> Applied:
         """Change an existing webhook.
 
@@ -80,9 +77,6 @@ class WebhookKind(Kind["Webhook"]):
     def delete(self, client: Client, item: Webhook) -> str:
         client.webhook_delete(item.id)
         return "deleted"
-
-    def address(self, item: Webhook) -> str:
-        return item.id
 
     def row(self, item: Webhook, now: datetime) -> Row:
         return [item.id, item.project, item.url, _types(item), state_text(item)]

@@ -149,5 +149,5 @@ def expected_of(given: dict[str, Any]) -> Expected | None:
     if version is None:
         return None
     if not version.strip():
-        raise InvalidInput({"if_match": ["must be a version, as an answer had it"]})
+        raise InvalidInput({"if_match": ["must be a version from an answer"]})
     return Expected(None if version == "*" else frozenset({version.strip('"')}))

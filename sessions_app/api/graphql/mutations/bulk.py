@@ -21,16 +21,16 @@ from sessions_app.api.graphql.session_queries import SessionFilterInput
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.operations import bulk as calls
 from sessions_app.api.render.session_render import sessions_json
-from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.api.requests.bodies import RetryChanges, SessionCreate
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import DomainError
 from sessions_app.selectors.peers import sessions_found
 from sessions_app.services.chains.manual_retry import Granted
 from sessions_app.services.sessions.submit import Submitted
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 """The outcome of one session, by the names of its fields."""
-_SAID = {
+_MEANINGS = {
     "created": "a new session",
     "exists": "its `creationId` was known",
     "cancelled": "the chain was cancelled",
@@ -46,7 +46,7 @@ SessionInput = input_of(
 
 
 def _outcomes(name: str, *values: str) -> Any:
-    meanings = "; ".join(f"`{value}`: {_SAID[value]}" for value in values)
+    meanings = "; ".join(f"`{value}`: {_MEANINGS[value]}" for value in values)
     return enumeration(name, values, f"The outcome for one session. {meanings}.")
 
 
@@ -57,12 +57,12 @@ class _Outcome:
     session = graphene.Field(Session, description="The session, if there is one.")
 
     @staticmethod
-    def resolve_session(source: Peer[Told], info: Any) -> Any:
+    def resolve_session(source: Peer[Fields], info: Any) -> Any:
         """Return the session; those of all outcomes are read at once."""
         return source.ask("session", partial(_sessions, actor_of(info), "session_id"))
 
 
-def _sessions(actor: Actor, name: str, rows: Sequence[Told]) -> list[Any]:
+def _sessions(actor: Actor, name: str, rows: Sequence[Fields]) -> list[Any]:
     keys = [row[name] for row in rows]
     return belonging(Session, keys, sessions_found(actor, keys), sessions_json)
 
@@ -96,7 +96,7 @@ class RetryOutcome(_Outcome, RestObject):
     due_at = graphene.Field(scalars.DateTime)
 
     @staticmethod
-    def resolve_next_session(source: Peer[Told], info: Any) -> Any:
+    def resolve_next_session(source: Peer[Fields], info: Any) -> Any:
         """Return the new attempt; those of all outcomes are read at once."""
         return source.ask("next", partial(_sessions, actor_of(info), "next_session_id"))
 
@@ -107,7 +107,7 @@ def _results(kind: Any) -> graphene.List:
     )
 
 
-def _peers(kind: Any, rows: Sequence[Told]) -> list[Peer[Told]]:
+def _peers(kind: Any, rows: Sequence[Fields]) -> list[Peer[Fields]]:
     return Peers(kind, rows, list).each()
 
 
@@ -120,13 +120,13 @@ class CreateSessions(Change, checked_by=calls.SessionsBulkCreate):
     results = _results(CreateOutcome)
 
     @classmethod
-    def perform(cls, context: Context, given: Told) -> Told:
+    def perform(cls, context: Context, given: Fields) -> Fields:
         outcomes = calls.sessions_create(context.actor, given)
         results = [_created(place, outcome) for place, outcome in enumerate(outcomes)]
         return {"results": _peers(CreateOutcome, results)}
 
 
-def _created(place: int, outcome: Submitted | calls.Refusal) -> Told:
+def _created(place: int, outcome: Submitted | calls.Refusal) -> Fields:
     if isinstance(outcome, Submitted):
         outcome_name = "created" if outcome.created else "exists"
         result = {"outcome": outcome_name, "session_id": outcome.session_id, "errors": []}
@@ -166,7 +166,7 @@ class CancelSessions(_Some, checked_by=calls.BulkCancel):
     results = _results(CancelOutcome)
 
     @classmethod
-    def perform(cls, context: Context, given: Told) -> Told:
+    def perform(cls, context: Context, given: Fields) -> Fields:
         done = calls.sessions_cancel(context.actor, _asked(given))
         return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
@@ -176,28 +176,32 @@ class RetrySessions(_Some, checked_by=calls.BulkRetry):
 
     class Input(ByFilter):
         resources = scalars.JSON(description="Resources that replace those of the attempts before.")
+        changes = graphene.InputField(input_of(RetryChanges))
+        reason = graphene.String(description="Why, for everybody who looks at the attempts.")
 
     results = _results(RetryOutcome)
 
     @classmethod
-    def perform(cls, context: Context, given: Told) -> Told:
+    def perform(cls, context: Context, given: Fields) -> Fields:
         done = calls.sessions_retry(context.actor, _asked(given))
         return _outcomes_payload(RetryOutcome, done, _retried)
 
 
-def _asked(given: Told) -> Told:
+def _asked(given: Fields) -> Fields:
     """Return the body, with keys in place of global ids."""
     wanted = with_session_keys(given["filter"], "root", "parent")
     return {**with_session_keys(given, "after"), "filter": wanted}
 
 
-def _retried(granted: Granted) -> Told:
+def _retried(granted: Granted) -> Fields:
     outcome_name = "scheduled" if granted.due_at else "retried"
     return {"outcome": outcome_name, "next_session_id": granted.child_id, "due_at": granted.due_at}
 
 
-def _outcomes_payload(kind: Any, done: calls.Outcomes[Any], render: Callable[[Any], Told]) -> Told:
-    def result(session_id: UUID) -> Told:
+def _outcomes_payload(
+    kind: Any, done: calls.Outcomes[Any], render: Callable[[Any], Fields]
+) -> Fields:
+    def result(session_id: UUID) -> Fields:
         outcome, usual = done.each[session_id], {"session_id": session_id, "errors": []}
         if isinstance(outcome, DomainError):
             return {**usual, **_NO_CHILD, "outcome": "refused", "errors": errors_of(outcome)}

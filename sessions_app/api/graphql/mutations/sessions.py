@@ -7,6 +7,7 @@ import graphene
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import ID_HELP, Change
 from sessions_app.api.graphql.nodes import uuid_of
+from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.session_queries import session_found
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.operations import sessions as operations
@@ -49,6 +50,19 @@ class CancelSession(Change):
         return {"session": session_found(context.actor, str(session_id))}
 
 
+class GiveUpSession(Change):
+    """End a parked chain as exhausted. The call can be repeated."""
+
+    Input = OfSession
+    session = graphene.Field(Session)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        session_id = uuid_of("Session", given["id"])
+        operations.give_up(context.actor, session_id)
+        return {"session": session_found(context.actor, str(session_id))}
+
+
 class PreemptSession(Change, body=SessionPreempt):
     """Preempt a run: stop it, and retry it as its policies say. The call can be repeated."""
 
@@ -67,13 +81,20 @@ class RetrySession(Change, body=SessionRetry):
     the one before; given resources replace them."""
 
     Input = OfSession
-    session = graphene.Field(Session, description="The new attempt.")
+    session = graphene.Field(
+        Session, description="The new attempt, or in a dry run the failed one."
+    )
+    downstream = graphene.List(
+        graphene.NonNull(UUID),
+        description="The new attempts of the sessions downstream, or in a dry run the failed ones.",
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         session_id = uuid_of("Session", given.pop("id"))
-        child_id = operations.retry(context.actor, session_id, given)
-        return {"session": session_found(context.actor, str(child_id))}
+        made = operations.retry(context.actor, session_id, given)
+        shown = session_found(context.actor, str(made.child_id or session_id))
+        return {"session": shown, "downstream": made.downstream}
 
 
 class SessionMutations:
@@ -81,5 +102,6 @@ class SessionMutations:
 
     create_session = CreateSession.Field()
     cancel_session = CancelSession.Field()
+    give_up_session = GiveUpSession.Field()
     preempt_session = PreemptSession.Field()
     retry_session = RetrySession.Field()

@@ -1,0 +1,42 @@
+"""Breakers, as calls: signatures of failures whose retries wait."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from reprise_client.calls import Calls, part, present
+from reprise_client.models import Breaker
+
+
+class BreakerCalls(Calls):
+    """The calls about breakers."""
+
+    def breakers(self, **filters: Any) -> Iterator[Breaker]:
+        """Yield breakers, those that opened last first; `filters` are `project` (without the
+        cluster's), `state`: `open` or `closed`, and `signature`."""
+        return self._pages(Breaker, "/breakers/", filters)
+
+    def breaker(self, breaker_id: UUID | str) -> Breaker:
+        """Return one breaker."""
+        return self._get(Breaker, f"/breakers/{part(str(breaker_id))}/")
+
+    def breaker_open(
+        self,
+        signature: str,
+        *,
+        project: str | None = None,
+        queue: str | None = None,
+        reason: str = "",
+    ) -> Breaker:
+        """Open the breaker of a signature in a queue, a project, or without one in the cluster."""
+        body = present({"project": project, "queue": queue})
+        body |= {"signature": signature, "reason": reason}
+        return self._send(Breaker, "POST", "/breakers/", body)
+
+    def breaker_close(
+        self, breaker_id: UUID | str, *, reason: str = "", mute: bool = False
+    ) -> Breaker:
+        """Close a breaker; with `mute`, it does not open by itself any more."""
+        path = f"/breakers/{part(str(breaker_id))}/close/"
+        body = {"reason": reason, "mute": mute}
+        return self._send(Breaker, "POST", path, body, idempotent=True)

@@ -1,0 +1,31 @@
+"""GraphQL: what operators have to know now."""
+
+from typing import Any
+
+from reprise.operations import shapes
+from reprise.operations.overview import operations, trends
+from reprise.operations.render import operations_json, trends_json
+from sessions_app.api.graphql.connections import one
+from sessions_app.api.graphql.context import actor_of
+from sessions_app.api.graphql.shapes import type_of
+
+
+class OperationsQueries:
+    """The root fields for operators."""
+
+    operations = one(
+        type_of(shapes.Operations),
+        "What is wrong now, the worst first, and the switches with what each would hold; for "
+        "cluster admins.",
+    )
+    operations_trends = one(
+        type_of(shapes.OperationsTrends), "The last 24 hours, the oldest first; for cluster admins."
+    )
+
+    @staticmethod
+    def resolve_operations(_root: None, info: Any) -> dict[str, Any]:
+        return operations_json(operations(actor_of(info)))
+
+    @staticmethod
+    def resolve_operations_trends(_root: None, info: Any) -> dict[str, Any]:
+        return trends_json(trends(actor_of(info)))

@@ -1,0 +1,84 @@
+"""The shapes of what operators are told, for the OpenAPI document."""
+
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from reprise.operations.problems import ActName, Severity, SwitchKind
+from scheduler.api.overview_shapes import Counted, RetriesWaiting
+
+
+class OperatorAct(BaseModel):
+    """Something that an operator can do, by the name of the act and of what it is done to."""
+
+    name: ActName
+    of: str
+    """An executor, a node as `executor/name`, a queue as `domain/project/name`, the name of a task;
+    for retries `domain/project`, a domain, or "" for the cluster."""
+
+
+class OperatorProblem(BaseModel):
+    """Something that is wrong, or that somebody switched off.
+
+    `affected` is how much of `unit` it holds up, null if that is not known. `kind` is for programs.
+    """
+
+    kind: str
+    severity: Severity
+    sentence: str
+    subject: str
+    """The object concerned, such as the name of an executor or the id of a session; "" for all."""
+    since: datetime | None
+    affected: Counted | None
+    unit: str
+    acts: list[OperatorAct]
+
+
+class OperatorSwitch(BaseModel):
+    """Something that can be held: the retries of a scope, an executor, a queue.
+
+    `holds` is what it holds now, null if that cannot be said. `would_hold` is what it would hold if
+    it were moved now, or would go on to hold.
+    """
+
+    kind: SwitchKind
+    name: str
+    """As the `of` of its acts."""
+    state: str
+    holds: Counted | None
+    would_hold: Counted
+    unit: str
+    acts: list[OperatorAct]
+
+
+class Operations(BaseModel):
+    """The state of the whole deployment at the time `at`. `problems` are sorted, the worst
+    first."""
+
+    at: datetime
+    waiting: Counted
+    live: Counted
+    retries: RetriesWaiting
+    problems: list[OperatorProblem]
+    switches: list[OperatorSwitch]
+
+
+class HourOfTrends(BaseModel):
+    """The counts of the hour that begins `at`."""
+
+    at: datetime
+    submitted: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    retried: int
+    """Retries that were dispatched."""
+    causes: dict[str, int]
+    """The causes of the attempts that failed, the most frequent first."""
+
+
+class OperationsTrends(BaseModel):
+    """The last 24 hours, the oldest first, with the present one."""
+
+    at: datetime
+    hours: list[HourOfTrends]

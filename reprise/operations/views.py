@@ -1,0 +1,43 @@
+"""REST: what operators have to know now, which the page and `reprise top` show."""
+
+from typing import ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from reprise.operations import shapes
+from reprise.operations.overview import operations, trends
+from reprise.operations.render import operations_json, trends_json
+from sessions_app.api.http.views import RestView
+from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.strict import StrictModel
+from sessions_app.authorization import Action
+
+
+class Nothing(StrictModel):
+    """The query parameters of calls that take none."""
+
+
+class OperationsView(RestView):
+    """`/operations/`."""
+
+    actions: ClassVar = {"GET": Action.OPERATIONS_READ}
+
+    @extend_schema(operation_id="operations", responses=shapes.Operations)
+    def get(self, request: Request) -> Response:
+        """Return the present problems, the worst first, and what each switch would hold."""
+        query_of(Nothing, request.query_params)
+        return Response(operations_json(operations(self.actor)))
+
+
+class TrendsView(RestView):
+    """`/operations/trends/`."""
+
+    actions: ClassVar = {"GET": Action.OPERATIONS_READ}
+
+    @extend_schema(operation_id="operations_trends", responses=shapes.OperationsTrends)
+    def get(self, request: Request) -> Response:
+        """Return how many sessions each of the last 24 hours saw submitted, ended and retried."""
+        query_of(Nothing, request.query_params)
+        return Response(trends_json(trends(self.actor)))

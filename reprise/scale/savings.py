@@ -1,0 +1,125 @@
+"""What Reprise noticed in one demonstration, and what that saved, in words.
+
+Each feature that saves something is a function that returns its line; `SAVINGS` lists them in the
+order of the summary. What would have happened without a feature is an estimate, and the line says
+how it is made.
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from reprise.scale.judgement import Scope
+from reprise.scale.plan import LEAST_NODES, MOST_RETRIES
+from sessions_app.core.retry_worth import Attempt, kept_parts
+from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
+
+# Other nodes are those of the same executor that were never suspect.
+_NODES = """
+    , runs AS (
+        SELECT n.id AS node_id, n.executor_id, n.address, n.suspected_at,
+            mine.status = 'ERROR' AS failed, mine.started_at
+        FROM mine JOIN scheduler_executor x ON x.name = mine.executor
+        JOIN scheduler_node n ON n.executor_id = x.id AND n.name = mine.node
+        WHERE mine.started_at IS NOT NULL
+    ), bad AS (
+        SELECT DISTINCT node_id, executor_id, address, suspected_at FROM runs
+        WHERE suspected_at >= %(since)s
+    )
+    SELECT b.address, extract(epoch FROM b.suspected_at - %(since)s)::float8,
+        own.before, own.failed, own.after, others.nodes, others.after, others.failed_share
+    FROM bad b
+    CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE started_at <= b.suspected_at) AS before,
+            count(*) FILTER (WHERE failed AND started_at <= b.suspected_at) AS failed,
+            count(*) FILTER (WHERE started_at > b.suspected_at) AS after
+        FROM runs WHERE node_id = b.node_id) own
+    CROSS JOIN LATERAL (
+        SELECT count(DISTINCT node_id) AS nodes,
+            count(*) FILTER (WHERE started_at > b.suspected_at) AS after,
+            coalesce(avg(failed::int), 0)::float8 AS failed_share
+        FROM runs WHERE executor_id = b.executor_id
+            AND node_id NOT IN (SELECT node_id FROM bad)) others
+    ORDER BY 1
+"""
+_STOPPED = """
+    SELECT count(*), coalesce(sum(%(most)s - mine.retry_count), 0),
+        coalesce(avg(extract(epoch FROM mine.finished_at - mine.started_at)), 0)::float8
+    FROM mine JOIN sessions_app_retrydecision d ON d.session_id = mine.id
+    WHERE d.reason = 'repeating_failure'
+"""
+_TOLD = f"""
+    SELECT a.root_id, {ATTEMPT} FROM mine a {JOINS}
+    WHERE a.finished_at IS NOT NULL
+        AND a.root_id IN (SELECT root_id FROM mine WHERE progress IS NOT NULL)
+    ORDER BY a.root_id, a.retry_count
+"""
+
+
+def suspect_nodes(scope: Scope) -> str:
+    """Tell which nodes became suspect, and estimate the failures that the others spared."""
+    found = scope.ask(_NODES)
+    if not found:
+        return (
+            "Bad nodes: none was found. The clusters need at least "
+            f"{LEAST_NODES} nodes each to have one; more sessions make them larger."
+        )
+    told, spared = [], 0.0
+    for address, after_seconds, before, failed, after, nodes, others, failed_share in found:
+        told.append(f"{address} after {after_seconds:.0f} s ({failed:,} of {before:,} runs failed)")
+        expected = others / nodes if nodes else after
+        worse = failed / before - failed_share if before else 0.0
+        spared += max(expected - after, 0.0) * max(worse, 0.0)
+    return (
+        f"Bad nodes: found {', '.join(told)}. Later sessions avoided them. Had these nodes got as "
+        f"many runs as the others, about {spared:,.0f} more runs would have failed."
+    )
+
+
+def stopped_chains(scope: Scope) -> str:
+    """Tell which chains ended early since they failed in the same way again and again."""
+    ((chains, left, seconds),) = scope.ask(_STOPPED, most=MOST_RETRIES)
+    if not chains:
+        return "Broken image: no session ran with it."
+    return (
+        f"Broken image: {_counted(chains)} failed in the same way until a rule stopped them "
+        f"(stopAfterSame). That saved {int(left):,} retries that could not succeed, or "
+        f"{_duration(float(left) * seconds)} of run time."
+    )
+
+
+def kept_steps(scope: Scope) -> str:
+    """Tell how much work of failed attempts the next ones kept by checkpoints."""
+    chains, lost, kept = 0, 0.0, 0.0
+    for _, rows in groupby(scope.ask(_TOLD), key=lambda row: row[0]):
+        attempts = [Attempt._make(row[1:]) for row in rows]
+        parts = kept_parts(attempts)
+        failed = [each for each in zip(attempts, parts, strict=True) if each[0].failed]
+        lost += sum(attempt.ran for attempt, _ in failed)
+        kept += sum(attempt.ran * part for attempt, part in failed)
+        chains += any(part for _, part in failed)
+    if not chains:
+        return "Progress: no session went on from a checkpoint."
+    return (
+        f"Progress: {_counted(chains)} failed, and went on from their last checkpoint. That kept "
+        f"{_duration(kept)} of the {_duration(lost)} that their failed attempts had run."
+    )
+
+
+SAVINGS: tuple[Callable[[Scope], str], ...] = (suspect_nodes, stopped_chains, kept_steps)
+"""Breakers and shared budgets add their functions here."""
+
+
+def savings(scope: Scope) -> list[str]:
+    """Return a line for each feature."""
+    return [saving(scope) for saving in SAVINGS]
+
+
+def _counted(sessions: int) -> str:
+    return f"{sessions:,} session{'' if sessions == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"

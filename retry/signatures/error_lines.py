@@ -1,0 +1,212 @@
+"""Which line of an output tells the failure, if no traceback and no stack does."""
+
+from collections.abc import Container, Sequence
+from enum import IntEnum
+
+from retry.signatures.engine import compiled, replaced
+from retry.signatures.lines import Output
+from retry.signatures.tracebacks import Failure
+
+_GPU = compiled(
+    r"RuntimeError:|OutOfMemoryError:|(?i:\bcuda (?:error|out of memory|driver|failure|runtime))"
+    r"|\bcudaError\w|\bCUDA_ERROR_|\bCUDNN_STATUS_|\bCUBLAS_STATUS_|\bhipError|\bHIP error"
+    r"|\bNCCL WARN\b|\bNCCL error\b|\bnccl\w*Error\b|Watchdog caught collective|\bNVRM: Xid\b"
+)
+_NO_GPU_ERROR = compiled(
+    r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
+    r"|Unable to register|\[Proxy Service|NCCL INFO|[Ww]arning:"
+)
+_LOOKS_LIKE_ONE = compiled(
+    r"(?im)error|fatal|exception|killed|cannot|failed"
+    # The same, in the words of shells, linkers, curl, npm, Fortran and Slurm.
+    r"|command not found|sh: .*: not found|no such file or directory|permission denied"
+    r"|segmentation fault|out of memory|^curl: \([0-9]|^npm ERR!|could not resolve"
+    r"|undefined reference|\bsevere \(|^panic: |no space left|assertion"
+    r"|connection (?:.{0,60} )?(?:refused|timed out|reset)|CANCELLED AT"
+    r"|^make(?:\[[0-9]+\])?: \*\*\*"
+    r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
+)
+_WEAKER = compiled(
+    r"(?im)exit|terminated|hangup|\bnot (?:in|an?)\b|could not|couldn't|can't|unable to|denied"
+    r"|refused|not found"
+    r"|timed? ?out|abort|invalid"
+    r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|too many|exceed"
+    r"|critical|reset by peer|broken pipe|not enough|insufficient|illegal|corrupt|mismatch"
+    r"|unsupported|not supported|expected|unauthorized|forbidden|oom|no such|does not exist"
+)
+# What only mentions errors: counts of none, and measures.
+_NO_ERROR = compiled(
+    r"(?i)\b0 (?:errors?|failed|failures?|exceptions?|killed)\b"
+    r"|\b(?:errors?|failed|failures?|exceptions?|killed)\s*[:=]\s*0(?:[^.0-9]|$)"
+    r"|\b\w*errors?\w*\s*[:=]\s*[-+]?[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?"
+    r"|\b(?:no|without|any) (?:errors?|failures?|exceptions?)\b|error[ _-](?:rate|bars?|margin)"
+)
+_NOISE = compiled(
+    r"^[^\w=]*(?:\w+[:.])*(?i:info|debug|trace|notice|warn|warning|hint|note|help)\b[\]:|)]?"
+    r"|^.{0,60}\b(?:INFO|DEBUG|TRACE|WARN|WARNING)\b|\w+Warning:|^[IW][0-9]{4} |^\s*warnings\.warn"
+)
+# Lines of stacks, and lines that point elsewhere.
+_NEVER = compiled(
+    r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
+    r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"
+    r"|^(?:For more information|See .* for (?:details|more))"
+    r"|^\[ERROR\]\s*(?:$|->|\[Help|Re-run|To see)"
+    r"|Look below for error|stacktrace below might|^[\s|]*\^[\s^~-]*(?:error here)?$"
+    r"|run with `?RUST_BACKTRACE"
+    r"|^[gn]?make(?:\[[0-9]+\])?: (?:Entering|Leaving|Nothing)"
+    r"|^npm (?:ERR!|error)\s*(?:A complete log|This is probably|To see a list|.*_logs[/\\]"
+    r"|npm run|$)"
+    r"|PYTORCH_CUDA_ALLOC_CONF=|error_file:|error report|^Backtrace for"
+    r"|^Error messages? (?:below|above)"
+)
+# What shells, make and launchers add to the failure of what they ran, and what follows from one
+# that was told before.
+_ADDED = compiled(
+    r"^[gn]?make(?:\[[0-9]+\])?: \*\*\* (?:.*(?:Error [0-9]+|Killed|Terminated|Aborted"
+    r"|Segmentation fault)|Waiting)|^ninja: build stopped"
+    r"|^(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(?:Killed|Terminated|Aborted|Hangup|Bus error"
+    r"|Segmentation fault|Illegal instruction|Floating point exception|Trace/breakpoint trap"
+    r"|Floating exception|User defined signal [12])\b"
+    r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:status|code)"
+    r"|exit code [0-9]|exit status|non-?zero (?:exit )?(?:status|code)|returned [0-9]+ exit"
+    r"|exitcode)"
+    r"|^FAIL\s|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed"
+    r"|^\[ERROR\] Failed to execute goal .*(?:Compilation failure|test failures)"
+    r"|^(?:=+ )?[0-9]+ (?:failed|errors?|passed)\b.* in [0-9.]+s|^tar: (?:Error is not|Exiting"
+    r"|Child)"
+    r"|^rsync error: (?:some|error in)|compilation aborted at|Configuring incomplete"
+    r"|^collect2: error|^error: could not compile"
+    r"|^error: aborting due to|^error: (?:subprocess-exited|metadata-generation)"
+    r"|^fatal: (?:early EOF|index-pack failed|[Tt]he remote end hung up|fetch-pack)"
+    r"|^fatal: Could not read from remote|^error: [0-9]+ bytes of body are still"
+    r"|^srun: error: \S+: tasks? |^srun: (?:Job step|Terminating)|^slurmstepd: error: \*\*\* STEP"
+    r"|MPI_ABORT was invoked|invoking MPI_ABORT|MPI_ERRORS_ARE_FATAL|^with errorcode"
+    r"|Primary job  ?terminated|mpirun (?:noticed|detected|has exited)|YOUR APPLICATION TERMINATED"
+    r"|BAD TERMINATION|^Error termination\. Backtrace|\*\*\* End of error message"
+    r"|^\[mpiexec@|^\[proxy:|torch\.distributed\.elastic|ChildFailedError|^Execution halted"
+    r"|^Exiting because a job execution|^npm (?:ERR!|error)|^error Command failed"
+    r"|ELIFECYCLE|^==[0-9]+==ABORTING"
+    r"|^[0-9]+ errors? generated|: recipe for target|executor failed running|failed to solve:"
+    r"|^error: Recipe|Process completed with"
+    r"|^Error: Process completed|command terminated|returned a non-zero code"
+)
+_GENERIC = compiled(
+    r"^(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(Killed|Terminated|Aborted|Hangup"
+    r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception"
+    r"|Trace/breakpoint trap)\b|^(?:[gn]?make)(?:\[[0-9]+\])?: \*\*\*"
+    r"|(?i:^(?:error:? )?(?:the )?(?:command|process|script|task|main process|container|program)?"
+    r"\s*(?:\S+ )?(?:terminated |exited |finished |failed )?(?:with |returned )?(?:a )?"
+    r"(?:non-?zero )?(?:exit )?(?:status|code)(?: code)?[ :=]*-?[0-9]+\.?$)"
+    r"|ChildFailedError|torch\.distributed\.elastic.*failed|^srun: error: \S+: tasks? [^:]*: "
+    r"(?:Exited|Killed|Terminated)|^Error: Process completed with"
+    r"|^npm (?:ERR!|error) (?:code ELIFECYCLE|Exit status|errno|\S+@\S+ )"
+    r"|^Command .* returned non-zero exit status"
+    r"|^subprocess\.CalledProcessError|^SystemExit"
+)
+_CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
+_NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")
+
+
+_MOST_JUDGED = 100
+"""Lines that are judged at most, the last ones: a loop may print an error in each of its rounds."""
+
+
+class Rank(IntEnum):
+    """How well a line tells a failure; the highest rank wins, and in it the last line."""
+
+    NEVER = 0
+    NOISE = 1
+    GENERIC = 2
+    ADDED = 3
+    WEAKER = 4
+    LIKE_ONE = 5
+
+
+def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
+    """Return the last line of CUDA, NCCL or of a `RuntimeError:`."""
+    lines = output.lines
+    if not _GPU.search(output.text):
+        return None
+    for at in range(len(lines) - 1, -1, -1):
+        line = lines[at]
+        if at in passed_over or not _GPU.search(line) or _NO_GPU_ERROR.search(line):
+            continue
+        before, warning, said = line.partition(b"NCCL WARN ")
+        return Failure(warning + said if warning else before, b"", at)
+    return None
+
+
+def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
+    """Return the last line of the highest rank, with what belongs to it."""
+    lines = output.lines
+    if not (_LOOKS_LIKE_ONE.search(output.text) or _WEAKER.search(output.text)):
+        return None
+    best, chosen = Rank.NEVER, -1
+    candidates = [at for at, line in enumerate(lines) if line and at not in passed_over]
+    for at in reversed(candidates[-_MOST_JUDGED:]):
+        rank = rank_of(lines[at])
+        if rank > best:
+            best, chosen = rank, at
+        if best is Rank.LIKE_ONE:
+            break
+    if chosen < 0:
+        return None
+    return _with_more(lines, chosen)
+
+
+def rank_of(line: bytes) -> Rank:
+    """Return how well a line tells a failure."""
+    strong = _LOOKS_LIKE_ONE.search(line) is not None
+    if strong:
+        strong = _LOOKS_LIKE_ONE.search(replaced(_NO_ERROR, lambda _m: b" ", line)) is not None
+    added = _ADDED.search(line) is not None
+    if not (strong or added or _WEAKER.search(line)) or _NEVER.search(line):
+        return Rank.NEVER
+    if added:
+        return Rank.GENERIC if is_generic(line) and not signal_in(line) else Rank.ADDED
+    if _NOISE.search(line):
+        return Rank.NOISE
+    return Rank.LIKE_ONE if strong else Rank.WEAKER
+
+
+def is_generic(text: bytes) -> bool:
+    """Return whether a text says only that something ended, such as `Killed`."""
+    return not text or _GENERIC.search(text) is not None
+
+
+def signal_in(text: bytes) -> bytes:
+    """Return the shell's word for the signal that ended a program; empty if it has none."""
+    match = _GENERIC.search(text)
+    return bytes(match.group(1) or b"") if match is not None else b""
+
+
+def npm_error(output: Output) -> Failure | None:
+    """Return the code that npm gives for an error of its own, with the first words about it."""
+    lines = output.lines
+    for at in range(len(lines) - 1, -1, -1):
+        match = _CODE_OF_NPM.search(lines[at]) if lines[at].startswith(b"npm ") else None
+        if match is None or match.group(1) == b"ELIFECYCLE":
+            continue
+        said = next((line for line in lines[at:] if not _NO_MESSAGE_OF_NPM.search(line)), b"")
+        said = said.removeprefix(b"npm ERR! ").removeprefix(b"npm error ")
+        return Failure(b"npm " + match.group(1) + b": " + said, b"", at)
+    return None
+
+
+def last_line(output: Output, passed_over: Container[int]) -> Failure | None:
+    """Return the last line that is not empty."""
+    lines = output.lines
+    for at in range(len(lines) - 1, -1, -1):
+        if at not in passed_over and lines[at].strip(b" \t=-_*#"):
+            return Failure(lines[at].strip(), b"", at)
+    return None
+
+
+def _with_more(lines: Sequence[bytes], at: int) -> Failure:
+    """Return the line, and the next one if the line says that more follows."""
+    line = lines[at].strip()
+    following = next((each.strip() for each in lines[at + 1 : at + 3] if each.strip(b" #=-*")), b"")
+    more = line.endswith(b":") or following.startswith(b"> ")
+    if following and more and not is_generic(following):
+        line += b" " + following
+    return Failure(line, b"", at)

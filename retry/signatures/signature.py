@@ -1,0 +1,116 @@
+"""The signature of a failure: what makes two failures the same one."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from retry.engine.workload_message import NO_MESSAGE, workload_message_of
+from retry.evidence.causes import PLATFORM_CAUSES, classify
+from retry.evidence.termination import Termination, exit_code_of, first_failed_container
+from retry.signatures.error_lines import (
+    error_line,
+    gpu_line,
+    is_generic,
+    last_line,
+    npm_error,
+    signal_in,
+)
+from retry.signatures.lines import read_output
+from retry.signatures.masks import masked
+from retry.signatures.stacks import last_head
+from retry.signatures.tracebacks import Failure, exceptions_of, place_masked
+
+KEY_LENGTH = 12
+TITLE_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The key of a failure, 12 hex digits, and its title, masked, of at most 200 characters.
+
+    `generic` says that the text tells only that something ended. Then the key is also of the image
+    and the command, and says nothing about failures of other images and commands.
+    """
+
+    key: str
+    title: str
+    generic: bool = False
+
+
+def signature(
+    termination: Termination, log_tail: str = "", *, image: str = "", command: Sequence[str] = ()
+) -> Signature:
+    """Return the signature of a failure. Never raises, and depends on its arguments alone.
+
+    `log_tail` is the end of the output of the first failed container or rank; only its last 16 KiB
+    count. `image` and `command` are those of the session.
+    """
+    cause = classify(termination)
+    if cause in PLATFORM_CAUSES:
+        reason = termination.reason
+        title = f"{cause.value}: {reason}" if reason else cause.value
+        return Signature(_key(cause.value, reason), title[:TITLE_LENGTH])
+    text, generic = _text(termination, log_tail)
+    code = exit_code_of(termination)
+    exit_code = "" if code is None else str(code)
+    if not generic:
+        return Signature(_key(cause.value, exit_code, text), text)
+    program = (_without_tag(image), command[0].split()[0] if command and command[0].split() else "")
+    said = text or (f"exit code {code}" if code is not None else cause.value)
+    where = ", ".join(part for part in program if part)
+    title = f"{said} ({where})" if where else said
+    return Signature(_key(cause.value, exit_code, text, *program), title[:TITLE_LENGTH], True)
+
+
+def _key(*parts: str) -> str:
+    text = "\0".join(parts).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:KEY_LENGTH]
+
+
+def _text(termination: Termination, log_tail: str) -> tuple[str, bool]:
+    """Return the masked text that tells the failure, and whether it is generic."""
+    container = first_failed_container(termination)
+    message = termination.message if container is None else container.message or termination.message
+    if message and workload_message_of(termination) is not NO_MESSAGE:
+        message = ""
+    for output in (message, log_tail, termination.pod_message):
+        failure = failure_in(output)
+        if failure is not None:
+            # The shell writes the number of the process and its command beside the signal.
+            signal = signal_in(failure.text).decode("ascii")
+            return signal or _shown(failure), is_generic(failure.text)
+    return "", True
+
+
+def failure_in(output: str) -> Failure | None:
+    """Return the part of an output that tells the failure; None if the output is empty."""
+    if not output:
+        return None
+    read = read_output(output)
+    exceptions = exceptions_of(read)
+    if exceptions.told is not None:
+        return exceptions.told
+    over = exceptions.passed_over
+    return (
+        last_head(read)
+        or npm_error(read)
+        or gpu_line(read, over)
+        or error_line(read, over)
+        or exceptions.wrapper
+        or last_line(read, over)
+    )
+
+
+def _shown(failure: Failure) -> str:
+    """Return the masked text with its place, both within 200 characters."""
+    place = place_masked(failure.place)
+    after = f" ({place})" if place else ""
+    text = masked(failure.text).decode("utf-8", "replace")
+    return text[: TITLE_LENGTH - len(after)] + after
+
+
+def _without_tag(image: str) -> str:
+    """Return the image without digest and tag; a port of its registry stays."""
+    name = image.partition("@")[0]
+    folder, slash, last = name.rpartition("/")
+    return folder + slash + last.partition(":")[0]

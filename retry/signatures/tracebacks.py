@@ -1,0 +1,217 @@
+"""Python's tracebacks: the last exception that tells something, and where it was raised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from retry.signatures.engine import compiled
+from retry.signatures.lines import Output
+
+_HEADER = b"Traceback (most recent call last)"
+_FRAME_START = b'File "'
+_FRAME = compiled(r"File \"([^\"]*)\", line [0-9]+(?:, in (.+)| in (.+))?")
+_EXCEPTION = compiled(r"^[A-Za-z_][\w.]*(?:\([\w ,.]+\))?(?:: |:$|$)")
+_NAMED_ONE = compiled(
+    r"^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Warning|Group)\b"
+)
+_FOREIGN = compiled(r"^File \"(?:<frozen|<__|<decorator|[^\"]*(?:-packages[/\\]|\.pyx\"))")
+_STANDARD = compiled(r"/lib(?:64)?/python[0-9.]*/")
+_RICH_FRAME = compiled(r"^\xe2\x94\x82 (\S+\.py):[0-9]+ in (\S+)")
+# Exceptions of those that only started the program that failed.
+_WRAPPERS = compiled(
+    r"(?:^|\.)(?:ChildFailedError|CalledProcessError|SystemExit|KeyboardInterrupt|SignalException"
+    r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]+\)|RayTaskError)\b"
+)
+_IGNORED = (b"Exception ignored in", b"Error in atexit", b"--- Logging error ---")
+_ROOT_CAUSE = b"Root Cause (first observed failure)"
+_ENDS = (b"During handling", b"The above exception", b"make", b'"""')
+_LAST_ERROR = b"Last error:"
+_GRAPH = b"Graph execution error:"
+_LONGEST_GRAPH = 80
+_MORE = 2
+_NUMBERS = compiled(r"[0-9]+")
+_LONGEST_PLACE = 80
+_LONGEST_BLOCK = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A text that tells a failure, the place in the code where known, and its last line."""
+
+    text: bytes
+    place: bytes = b""
+    line: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Exceptions:
+    """The exception that tells the failure, the last one of a wrapper, and the wrappers' lines."""
+
+    told: Failure | None = None
+    wrapper: Failure | None = None
+    passed_over: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Exception:
+    failure: Failure
+    start: int
+    wrapper: bool
+
+
+def exceptions_of(output: Output) -> Exceptions:
+    """Find the last exception that is no wrapper. One in a root cause's block counts last."""
+    lines = output.lines
+    if _FRAME_START not in output.text and _HEADER not in output.text:
+        return Exceptions()
+    starts = [at for at, line in enumerate(lines) if _HEADER in line]
+    if not starts or starts[0] > 0:
+        # The head of the first one may be cut off, and a SyntaxError has none.
+        starts.insert(0, -1)
+    ends = [*starts[1:], len(lines)]
+    root_cause = next((at for at, line in enumerate(lines) if _ROOT_CAUSE in line), len(lines))
+    passed_over: set[int] = set()
+    in_block = wrapper = None
+    for start, end in zip(reversed(starts), reversed(ends), strict=True):
+        found = _read(lines, start, end)
+        if found is None:
+            continue
+        if found.wrapper:
+            wrapper = wrapper or found.failure
+            passed_over.update(range(max(found.start, 0), _block_end(lines, found.failure.line)))
+        elif start > root_cause:
+            in_block = in_block or found.failure
+        elif not _is_ignored(lines, start):
+            return Exceptions(found.failure, wrapper, frozenset(passed_over))
+    return Exceptions(in_block, wrapper, frozenset(passed_over))
+
+
+def _block_end(lines: Sequence[bytes], at: int) -> int:
+    """Return the line after a wrapper's exception, and after the block that torchrun adds to it."""
+    if b"ChildFailedError" not in lines[at]:
+        return at + 1
+    rules = 0
+    for end in range(at + 1, min(at + _LONGEST_BLOCK, len(lines))):
+        rules += lines[end].startswith(b"==========")
+        if rules == 2:
+            return end + 1
+    return at + 1
+
+
+def _is_ignored(lines: Sequence[bytes], start: int) -> bool:
+    return start > 0 and lines[start - 1].startswith(_IGNORED)
+
+
+def _read(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
+    """Return the exception at the end of the traceback whose head is the line `start`."""
+    head = lines[start] if start >= 0 else b""
+    prefix = head[: head.find(_HEADER)] if start >= 0 else b""
+    if b"\xe2\x95\xad" in prefix:
+        return _read_rich(lines, start, end)
+    prefix = prefix.removesuffix(b"Original ").removesuffix(b"Exception Group ")
+    if start + 1 >= end or not lines[start + 1].startswith(prefix):
+        prefix = b""
+    frames: list[bytes] = []
+    indent = -1
+    found = None
+    for at in range(start + 1, end):
+        line = lines[at]
+        if not line.startswith(prefix):
+            continue
+        line = line[len(prefix) :]
+        body = line.lstrip()
+        if body.startswith(_FRAME_START):
+            if not frames:
+                indent = len(line) - len(body)
+            frames.append(body)
+        elif frames and body and _is_exception(line, len(line) - len(body), indent):
+            found = _exception(lines, start, at, prefix, _place(frames))
+            if not found.failure.text.startswith(b"ray.exceptions.RayTaskError"):
+                break
+            frames = []
+    return found
+
+
+def _is_exception(line: bytes, spaces: int, indent: int) -> bool:
+    if indent <= 0:
+        # Something stripped the indentation.
+        return _NAMED_ONE.search(line.lstrip()) is not None
+    return spaces < indent and _EXCEPTION.search(line.lstrip()) is not None
+
+
+def _exception(
+    lines: Sequence[bytes], start: int, at: int, prefix: bytes, place: bytes
+) -> _Exception:
+    text = lines[at].removeprefix(prefix).strip()
+    kind = text.partition(b":")[0]
+    following = [line.removeprefix(prefix).strip() for line in lines[at + 1 : at + 12]]
+    if b"NCCL" in text and _LAST_ERROR in following[:-1]:
+        # What failed stands last, after a line of the same length for all.
+        text = kind + b": NCCL: " + following[following.index(_LAST_ERROR) + 1]
+    elif text.endswith(_GRAPH):
+        text = kind + b": " + _after_node(lines[at + 1 : at + _LONGEST_GRAPH])
+    elif text.endswith((b":", b": None")) or text == kind:
+        text = b" ".join([text, *_first_told(following)])
+    wrapper = _WRAPPERS.search(kind) is not None
+    return _Exception(Failure(text, place, at), start, wrapper)
+
+
+def _after_node(lines: Sequence[bytes]) -> bytes:
+    """Return what TensorFlow says below the node of its graph that failed."""
+    for node, line in pairwise(lines):
+        if node.strip().startswith(b"Node: "):
+            return line.strip()
+    return _GRAPH
+
+
+def _first_told(following: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the first line that says more, if it comes soon and is not of something else."""
+    for line in following[:_MORE]:
+        if line and line.strip(b"=-") and _HEADER not in line and not line.startswith(_ENDS):
+            return [line]
+    return []
+
+
+def _read_rich(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
+    """Read the boxes that `rich` draws around tracebacks; the exception stands below."""
+    frames: list[bytes] = []
+    below = False
+    for at in range(start + 1, end):
+        line = lines[at]
+        if match := _RICH_FRAME.search(line):
+            frames.append(b'File "%b", line 1, in %b' % match.groups())
+        elif line.startswith(b"\xe2\x95\xb0"):
+            below = True
+        elif below and _EXCEPTION.search(line):
+            return _exception(lines, start, at, b"", _place(frames))
+    return None
+
+
+def _place(frames: Sequence[bytes]) -> bytes:
+    """Return the innermost own frame as `module:function`.
+
+    Own are frames outside of installed packages, and if there are others, those outside of Python
+    itself: `KeyError` is raised in `os` for any variable that is missing.
+    """
+    own = [frame for frame in frames if b"-packages" not in frame and frame[6:7] != b"<"]
+    best = (frame for frame in reversed(own) if _STANDARD.search(frame) is None)
+    chosen = next(best, None) or next(reversed(own or frames), b"")
+    match = _FRAME.search(chosen)
+    if match is None:
+        return b""
+    function = bytes(match.group(2) or match.group(3) or b"").strip()
+    return module_of(match.group(1)) + (b":" + function if function else b"")
+
+
+def module_of(path: bytes) -> bytes:
+    """Return the name of a file without folders and extension; a package's is its folder's."""
+    parts = path.replace(b"\\", b"/").rsplit(b"/", 2)
+    name = parts[-1].rpartition(b".")[0] or parts[-1]
+    if name in {b"__init__", b"__main__"} and len(parts) > 1 and parts[-2]:
+        return parts[-2]
+    return name
+
+
+def place_masked(place: bytes) -> str:
+    """Return a place without its numbers, of at most 80 characters."""
+    return bytes(_NUMBERS.sub(b"#", place)).decode("utf-8", "replace")[:_LONGEST_PLACE]

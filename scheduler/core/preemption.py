@@ -1,0 +1,192 @@
+"""Preemption: which running sessions make room for one that waits. Pure.
+
+A plan frees whole sessions only. No victim of a plan can be left out of it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from podspec.resources import Amounts, total
+from scheduler.core.fit import Ask, Opening
+
+SURPLUS = 1.1
+"""A queue that holds more than this times its share may have to give back the rest."""
+
+
+class Running(NamedTuple):
+    """A running session that may make room, by its class. `nodes` has one node a rank."""
+
+    id: UUID
+    queue: int
+    rank: int
+    """The value of its class."""
+    ask: Ask
+    nodes: tuple[str, ...]
+    size: float
+    """Its share of the pool."""
+    lost: float
+    """The work lost if it ends now: pods x seconds."""
+
+
+class Taker(NamedTuple):
+    """A waiting session for which room may be made."""
+
+    queue: int
+    rank: int
+    ask: Ask
+    size: float
+
+
+class Shares(NamedTuple):
+    """What queues hold, and their shares: parts of the pool, by queue."""
+
+    held: Mapping[int, float]
+    fair: Mapping[int, float]
+
+    def above(self, queue: int) -> float:
+        """Return how far a queue is above its share, in parts of the pool; negative: below."""
+        return self.held.get(queue, 0.0) - self.fair.get(queue, 0.0)
+
+
+class Plan(NamedTuple):
+    """The sessions that make room, and the nodes on which they do."""
+
+    victims: list[Running]
+    nodes: list[str]
+
+
+def shares(factors: Mapping[int, float], held: Mapping[int, float]) -> Shares:
+    """Return the shares of queues that have work or run something: by the inverse factors."""
+    weights = sum(1 / factor for factor in factors.values())
+    return Shares(held, {queue: 1 / factor / weights for queue, factor in factors.items()})
+
+
+def queues_below(shares: Shares, waiting: Iterable[int], part: float) -> set[int]:
+    """Return the queues of those in which sessions wait that hold less than `part` of theirs."""
+    fair, held = shares.fair, shares.held
+    return {each for each in waiting if held.get(each, 0.0) < part * fair.get(each, 0.0)}
+
+
+def plan_by_priority(
+    taker: Taker, running: Iterable[Running], openings: Mapping[str, Opening], shares: Shares
+) -> Plan | None:
+    """Return how sessions of lower classes make room; None if they cannot."""
+    lower = [each for each in running if each.rank < taker.rank]
+    return _plan(taker.ask, lower, openings, shares, _anything)
+
+
+def plan_by_share(
+    taker: Taker, running: Iterable[Running], openings: Mapping[str, Opening], shares: Shares
+) -> Plan | None:
+    """Return how queues above their share give room back; None if they cannot.
+
+    No queue falls below its share. None gives to a lower class, and the taker's queue does not get
+    so much that it would have to give back in turn.
+    """
+    fair = shares.fair.get(taker.queue, 0.0)
+    if shares.held.get(taker.queue, 0.0) + taker.size > SURPLUS * fair:
+        return None
+    rich = {q for q, held in shares.held.items() if held > SURPLUS * shares.fair.get(q, 0.0)}
+    givers = [each for each in running if each.rank <= taker.rank and each.queue in rich]
+    givers = [each for each in givers if each.queue != taker.queue]
+
+    def allowed(chosen: Sequence[Running], one: Running) -> bool:
+        given = sum(each.size for each in chosen if each.queue == one.queue)
+        return shares.above(one.queue) - given - one.size >= 0
+
+    return _plan(taker.ask, givers, openings, shares, allowed)
+
+
+_Allowed = Callable[[Sequence[Running], Running], bool]
+
+
+def _anything(_chosen: Sequence[Running], _one: Running) -> bool:
+    return True
+
+
+def _in_order(running: Iterable[Running], shares: Shares) -> list[Running]:
+    """Sort victims: the lowest class, then the queue furthest above its share, then the least
+    work lost, then the fewest pods."""
+
+    def rank(one: Running) -> tuple[int, float, float, int, UUID]:
+        return one.rank, -shares.above(one.queue), one.lost, one.ask.pods, one.id
+
+    return sorted(running, key=rank)
+
+
+def _plan(
+    ask: Ask,
+    running: Sequence[Running],
+    openings: Mapping[str, Opening],
+    shares: Shares,
+    allowed: _Allowed,
+) -> Plan | None:
+    """Return the best plan on one node if one will do, else over all nodes, else None."""
+    ordered = _in_order(running, shares)
+    on: dict[str, list[Running]] = {name: [] for name in openings}
+    for each in ordered:
+        for name in set(each.nodes) & on.keys():
+            on[name].append(each)
+    single = [
+        Plan(chosen, [name])
+        for name, there in on.items()
+        if (chosen := _choose(ask, there, {name: openings[name]}, allowed)) is not None
+    ]
+    if single:
+        return min(single, key=lambda plan: _worth(plan, shares))
+    if ask.pods == 1:
+        return None
+    chosen = _choose(ask, [e for e in ordered if set(e.nodes) & on.keys()], openings, allowed)
+    if chosen is None:
+        return None
+    freed = {name for each in chosen for name in each.nodes}
+    used = [n for n, each in openings.items() if n in freed or each.holds(ask, {}, 0)]
+    return Plan(chosen, sorted(used))
+
+
+def _worth(plan: Plan, shares: Shares) -> tuple[int, float, float, int, str]:
+    """Return what plans are compared by: of the victims the highest class and the queue nearest to
+    its share, then the work lost, and their number."""
+    victims = plan.victims
+    return (
+        max((each.rank for each in victims), default=-(2**31)),
+        max((-shares.above(each.queue) for each in victims), default=0.0),
+        sum(each.lost for each in victims),
+        len(victims),
+        plan.nodes[0],
+    )
+
+
+def _choose(
+    ask: Ask, ordered: Sequence[Running], openings: Mapping[str, Opening], allowed: _Allowed
+) -> list[Running] | None:
+    """Return the first victims in order that are enough, without those that are not needed."""
+    chosen: list[Running] = []
+    for each in ordered:
+        if fits_after(ask, chosen, openings):
+            break
+        if allowed(chosen, each):
+            chosen.append(each)
+    if not fits_after(ask, chosen, openings):
+        return None
+    for each in reversed(list(chosen)):
+        rest = [other for other in chosen if other is not each]
+        if fits_after(ask, rest, openings):
+            chosen = rest
+    return chosen
+
+
+def fits_after(ask: Ask, victims: Iterable[Running], openings: Mapping[str, Opening]) -> bool:
+    """Return whether a session fits on these nodes once the victims have ended."""
+    freed: dict[str, list[Amounts]] = {name: [] for name in openings}
+    for each in victims:
+        for name in each.nodes:
+            if name in freed:
+                freed[name].append(each.ask.amounts)
+    missing = ask.pods
+    for name, opening in openings.items():
+        missing -= opening.holds(ask, total(freed[name]), len(freed[name]))
+        if missing <= 0:
+            return True
+    return False

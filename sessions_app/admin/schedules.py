@@ -1,0 +1,94 @@
+"""The pages of all projects' schedules."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+
+from sessions_app.admin.base import ReadOnlyAdmin, column, operator
+from sessions_app.admin.cells import coming, past
+from sessions_app.api.http.templates import read_template
+from sessions_app.core.errors import DomainError
+from sessions_app.models import Schedule
+from sessions_app.services.schedules.by_hand import schedule_trigger
+from sessions_app.services.schedules.saving import (
+    schedule_delete,
+    schedule_pause,
+    schedule_resume,
+)
+
+_STATES = {"active": "success", "over": "default", "paused": "danger"}
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ReadOnlyAdmin):
+    """The schedules. Tenants create and change them, since sessions are submitted as their owner.
+
+    Operators pause, resume, trigger and delete them.
+    """
+
+    list_display = ("name", "project", "when", "state", "paused_reason", "owner", "next", "last")
+    joined = ("project__domain", "owner")
+    list_filter = (("project", AutocompleteSelectFilter), "overlap")
+    search_fields = ("name__startswith", "project__name__startswith")
+    fields = (
+        *("id", "project", "name", "owner", "queue", "cron", "time_zone", "every", "template"),
+        *("overlap", "catch_up", "jitter", "starts_at", "until", "pause_after", "state"),
+        *("paused_at", "paused_reason", "next_at", "due_at", "last_at", "last_problem"),
+        "created_at",
+    )
+    readonly_fields = ("state",)
+    actions = ("pause", "resume", "trigger", "remove")
+
+    @column("when")
+    def when(self, schedule: Schedule) -> str:
+        every = f"every {schedule.every} s"
+        return every if schedule.every else f"{schedule.cron} {schedule.time_zone}"
+
+    @column("state", label=_STATES)
+    def state(self, schedule: Schedule) -> str:
+        if schedule.paused:
+            return "paused"
+        return "active" if schedule.next_at else "over"
+
+    @column("next time", ordering="next_at")
+    def next(self, schedule: Schedule) -> str:
+        return coming(None if schedule.paused else schedule.next_at)
+
+    @column("latest time", ordering="last_at")
+    def last(self, schedule: Schedule) -> str:
+        return past(schedule.last_at)
+
+    @admin.action(description="Pause")
+    def pause(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        """Pause the chosen schedules until somebody resumes them."""
+        for schedule in chosen:
+            schedule_pause(schedule, reason="paused by an operator", by=operator(request))
+        messages.success(request, "Paused. Sessions that run go on.")
+
+    @admin.action(description="Resume")
+    def resume(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        """Resume the chosen schedules that are paused."""
+        for schedule in chosen:
+            schedule_resume(schedule, by=operator(request))
+        messages.success(request, "Resumed. They go on with their next times.")
+
+    @admin.action(description="Submit one session now")
+    def trigger(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        """Make one session of each of the chosen schedules, as their owners."""
+        for schedule in chosen:
+            try:
+                made = schedule_trigger(schedule, read_template, by=operator(request))
+            except DomainError as error:
+                messages.error(request, f"{schedule}: {error.detail}.")
+            else:
+                messages.success(request, f"{schedule}: {made.session_id} is submitted.")
+
+    @admin.action(description="Delete; their sessions stay")
+    def remove(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
+        """Delete the chosen schedules."""
+        for schedule in chosen:
+            schedule_delete(schedule, by=operator(request))
+        messages.success(request, "Deleted. Their sessions stay.")

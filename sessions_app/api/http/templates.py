@@ -1,0 +1,19 @@
+"""The templates of schedules, read again at each time by the rules that hold then."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from sessions_app.api.http.problems import field_errors
+from sessions_app.api.requests.bodies import SessionTemplate
+from sessions_app.core.errors import InvalidInput
+from sessions_app.services.sessions.submission import Submission
+
+
+def read_template(template: Mapping[str, Any]) -> Submission:
+    """Return a stored template as a submission. Raises `InvalidInput`."""
+    try:
+        return SessionTemplate.model_validate(template).submission()
+    except ValidationError as error:
+        raise InvalidInput(field_errors(error, "template")) from None

@@ -1,0 +1,33 @@
+"""Operations on breakers."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from sessions_app.api.requests.breakers import BreakerClose, BreakerOpen
+from sessions_app.authorization import Action, Actor, authorize
+from sessions_app.models import Breaker
+from sessions_app.selectors.breakers import breaker_get, breaker_queue
+from sessions_app.selectors.sessions import project_resolve
+from sessions_app.services.breakers.acts import breaker_close, breaker_open
+
+
+def open_by_hand(actor: Actor, body: Mapping[str, Any]) -> Breaker:
+    """Open the breaker of a signature."""
+    asked = BreakerOpen.model_validate(body)
+    if asked.project is None:
+        project = None
+        authorize(actor, Action.BREAKER_WRITE)
+    else:
+        project = project_resolve(actor, asked.project, Action.BREAKER_WRITE)
+    queue = breaker_queue(project, asked.queue)
+    made = breaker_open(project, queue, asked.signature, reason=asked.reason, by=actor.name)
+    return breaker_get(actor, made.pk)
+
+
+def close(actor: Actor, breaker_id: UUID, body: Mapping[str, Any]) -> Breaker:
+    """Close a breaker, and mute it if that is asked."""
+    asked = BreakerClose.model_validate(body)
+    found = breaker_get(actor, breaker_id, Action.BREAKER_WRITE)
+    breaker_close(found.pk, reason=asked.reason, mute=asked.mute, by=actor.name)
+    return breaker_get(actor, breaker_id)

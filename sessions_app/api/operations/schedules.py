@@ -1,0 +1,113 @@
+"""Operations on schedules."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sessions_app.api.http.templates import read_template
+from sessions_app.api.requests.schedules import (
+    Backfill,
+    ScheduleChanges,
+    ScheduleCreate,
+    SchedulePause,
+    SchedulePut,
+    Timing,
+)
+from sessions_app.authorization import Action, Actor, require_user
+from sessions_app.core.errors import InvalidInput
+from sessions_app.locks import database_now
+from sessions_app.models import Schedule
+from sessions_app.selectors.schedules import schedule_get
+from sessions_app.selectors.sessions import project_resolve
+from sessions_app.services.schedules import by_hand, saving
+from sessions_app.services.sessions.submit import Submitted
+
+
+def _found(actor: Actor, schedule_id: UUID) -> Schedule:
+    return schedule_get(actor, schedule_id, Action.SCHEDULE_WRITE)
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> Schedule:
+    """Create a schedule, which is the caller's."""
+    asked = ScheduleCreate.model_validate(body)
+    project = project_resolve(actor, asked.project, Action.SCHEDULE_CREATE)
+    made = Schedule(
+        project=project,
+        name=asked.name,
+        template=asked.stored(),
+    )
+    asked.give(made)
+    saving.schedule_create(made, by=require_user(actor), paused=asked.paused)
+    return made
+
+
+def put(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
+    """Replace all fields that can change."""
+    found = _found(actor, schedule_id)
+    asked = SchedulePut.model_validate(body)
+    for field, given, meant in (
+        ("project", asked.project, found.project.address),
+        ("name", asked.name, found.name),
+    ):
+        if given not in {None, meant}:
+            raise InvalidInput({field: [f"must be {meant!r}, as it has been"]})
+    fields = asked.give(found) | {"template"}
+    found.template = asked.stored()
+    saving.schedule_change(found, by=require_user(actor), fields=fields, paused=asked.turned)
+    return found
+
+
+def change(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
+    """Change the given fields."""
+    found = _found(actor, schedule_id)
+    asked = ScheduleChanges.model_validate(body)
+    fields = asked.give(found, only=True)
+    if (template := asked.stored()) is not None:
+        found.template = template
+        fields |= {"template"}
+    saving.schedule_change(found, by=require_user(actor), fields=fields, paused=asked.turned)
+    return found
+
+
+def delete(actor: Actor, schedule_id: UUID) -> None:
+    """Delete a schedule. Its sessions stay."""
+    saving.schedule_delete(_found(actor, schedule_id), by=actor.name)
+
+
+def pause(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
+    """Make no more sessions."""
+    found = _found(actor, schedule_id)
+    reason = SchedulePause.model_validate(body).reason
+    saving.schedule_pause(found, reason=reason, by=actor.name)
+    return found
+
+
+def resume(actor: Actor, schedule_id: UUID) -> Schedule:
+    """Go on with the next time."""
+    found = _found(actor, schedule_id)
+    saving.schedule_resume(found, by=actor.name)
+    return found
+
+
+def trigger(actor: Actor, schedule_id: UUID) -> Submitted:
+    """Make one session now, as the schedule's owner."""
+    found = _found(actor, schedule_id)
+    return by_hand.schedule_trigger(found, read_template, by=actor.name)
+
+
+def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> list[by_hand.Made]:
+    """Make the sessions of times that have passed, or only say which."""
+    found = _found(actor, schedule_id)
+    asked = Backfill.model_validate(body)
+    return by_hand.schedule_backfill(
+        found, read_template, begin=asked.from_, end=asked.to, dry_run=asked.dry_run, by=actor.name
+    )
+
+
+def preview(asked: Timing) -> list[datetime]:
+    """Return the next times that a schedule would have."""
+    made = Schedule(created_at=database_now(), template={})
+    asked.time(made)
+    saving.timing_check(made, made.created_at)
+    return saving.next_times(made, made.created_at)

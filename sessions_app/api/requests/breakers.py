@@ -1,0 +1,50 @@
+"""The queries and the bodies of calls about breakers."""
+
+from typing import Annotated
+
+from django.db.models import QuerySet
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr
+
+from sessions_app.api.requests.bodies import MAX_REASON, ProjectAddress, one_line
+from sessions_app.api.requests.queries import PageQuery, Text, lowered
+from sessions_app.api.requests.strict import StrictModel
+from sessions_app.models import Breaker
+from sessions_app.models.breakers import BreakerState
+
+_KEY = r"^[0-9a-f]{12}$"
+_Reason = Annotated[StrictStr, Field(max_length=MAX_REASON), AfterValidator(one_line)]
+
+
+class BreakerFilter(PageQuery):
+    """The query parameters of `GET /breakers/`."""
+
+    project: Text | None = None
+    """`domain/name`: only its own, without the cluster's."""
+    state: Annotated[BreakerState, BeforeValidator(lowered)] | None = None
+    signature: Text | None = None
+
+    def apply(self, rows: QuerySet[Breaker]) -> QuerySet[Breaker]:
+        """Return the breakers that match; their project is looked for by the selector."""
+        if self.state is not None:
+            rows = rows.filter(state=self.state)
+        return rows if self.signature is None else rows.filter(signature=self.signature)
+
+
+class BreakerOpen(StrictModel):
+    """The breaker to open, and why."""
+
+    signature: Annotated[StrictStr, Field(pattern=_KEY)]
+    """The key of the failure, as `failure_signature` of sessions has it."""
+    project: ProjectAddress | None = None
+    """`domain/name`. Null means the cluster."""
+    queue: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
+    """A queue of the project; null for the whole project."""
+    reason: _Reason = ""
+
+
+class BreakerClose(StrictModel):
+    """Why the breaker closes."""
+
+    reason: _Reason = ""
+    mute: StrictBool = False
+    """Whether it is not to open by itself any more. Opening it by hand takes that back."""

@@ -1,0 +1,71 @@
+"""Changes that a person, or a rule, makes to the next attempt of a chain. Pure.
+
+A mapping with some of: `image`, `command`, `environ` (null removes a variable), `batch_timeout`,
+`pod_spec`, `priority`, `retry_policy` (the given fields), `resources`, `reason`, and `frozen`, the
+whole inline policy of the attempt as it is stored. A rule gives `placement`: its `nodeSelector` and
+`executors`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Changes = Mapping[str, Any]
+SPEC_FIELDS = frozenset({"image", "command", "environ", "batch_timeout", "pod_spec", "placement"})
+"""What is part of the specification, so that it takes a new one."""
+_AS_THEY_ARE = (
+    *("image", "command", "resources", "priority", "batch_timeout", "retry_policy", "reason"),
+    "placement",
+)
+
+
+def merged_changes(before: Changes | None, after: Changes) -> dict[str, Any]:
+    """Return changes over earlier ones that did not come to run; of equal fields the later's."""
+    merged = {**(before or {}), **after}
+    for name in ("environ", "retry_policy"):
+        if name in after:
+            merged[name] = {**((before or {}).get(name) or {}), **after[name]}
+    return merged
+
+
+def changes_shown(changes: Changes | None) -> dict[str, Any] | None:
+    """Return the changes for everybody who may read the session; None without any.
+
+    Of variables only the names are shown, and of a pod specification that it has changed: not
+    everybody may see the values in them.
+    """
+    if not changes:
+        return None
+    shown = {name: changes[name] for name in _AS_THEY_ARE if name in changes}
+    if "environ" in changes:
+        shown["environ"] = sorted(changes["environ"])
+    if "pod_spec" in changes:
+        shown["pod_spec"] = True
+    return shown or None
+
+
+def changes_words(shown: Changes | None) -> str:
+    """Return changes as they are shown, in a line: `image a:2, variables X and Y; because ...`."""
+    if not shown:
+        return ""
+    words = [_WORDS[name](shown[name]) for name in _WORDS if name in shown]
+    reason = f"; {shown['reason']}" if shown.get("reason") else ""
+    return f"changed: {', '.join(words)}{reason}" if words else reason.removeprefix("; ")
+
+
+def _places(placement: Changes) -> list[str]:
+    labels = (placement.get("executors") or {}).get("labels") or {}
+    nodes = [f"{name}={value}" for name, value in (placement.get("nodeSelector") or {}).items()]
+    return [*nodes, *(f"executor:{name}={value}" for name, value in labels.items())]
+
+
+_WORDS: Mapping[str, Callable[[Any], str]] = {
+    "image": lambda value: f"image {value}",
+    "command": lambda value: f"command {' '.join(value)}",
+    "environ": lambda value: f"environ {' '.join(value)}",
+    "resources": lambda value: "resources " + " ".join(f"{k}={v}" for k, v in value.items()),
+    "priority": lambda value: f"priority {value}",
+    "batch_timeout": lambda value: f"batch_timeout {'none' if value is None else f'{value:g} s'}",
+    "retry_policy": lambda value: f"retry_policy {' '.join(value)}",
+    "pod_spec": lambda _: "pod_spec",
+    "placement": lambda value: f"placement {' '.join(_places(value))}",
+}

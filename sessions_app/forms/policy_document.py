@@ -1,0 +1,95 @@
+"""The form of a named policy: a YAML document, read as in the API."""
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from retry.policies.documents import PolicyDocument
+from sessions_app.api.http.policy_text import read_policy, refusal
+from sessions_app.core.errors import Conflict, InvalidInput
+from sessions_app.forms.yaml_text import YamlField
+
+EXAMPLE = """\
+apiVersion: reprise/v1
+kind: RetryPolicy
+metadata:
+  name: my-policy          # for the whole cluster; for one domain add `domain: acme`,
+                           # for one project also `project: ml`
+spec:
+  retryLimit: 5            # for rules without a limit of their own
+  backoff: {initialDelay: 10s, maxDelay: 5m, multiplier: 2.0}
+  rules:                   # the first rule that matches decides
+    - name: preempted
+      action: Retry
+      onConditions: [Preempted, Evicted]
+      antiAffinity: {mode: node}          # the next attempt avoids that node
+    - name: out-of-memory
+      action: Retry
+      onConditions: [OOMKilled]
+      retryLimit: 3
+      resources: {memory: {factor: 1.5, max: 64Gi}}
+    - name: bad-input
+      action: Fail
+      onExitCodes: {operator: In, values: [2, 65]}
+    - name: transient
+      action: Retry
+      onTerminationMessage: {pattern: "TRANSIENT|connection reset"}
+"""
+HELP = (
+    "Unknown keys are errors. Comments are not kept. A saved document applies from the next "
+    "failure on, also to running chains."
+)
+
+
+OF_A_FAILURE = """\
+apiVersion: reprise/v1
+kind: RetryPolicy
+metadata: {name: known-failures}
+spec:
+  rules:
+    - name: failure-SIGNATURE
+      action: Fail                          # or Retry, with a retryLimit
+      onSignatures: [SIGNATURE]
+"""
+
+
+class PolicyForm(forms.Form):
+    """The form of a policy. After `is_valid`, `document` is the policy."""
+
+    text = YamlField(
+        rows=28,
+        label="Document",
+        help_text=HELP,
+    )
+    # The revision that the user saw, so that no edit is overwritten unnoticed.
+    revision = forms.IntegerField(
+        min_value=1, max_value=2**31 - 1, required=False, widget=forms.HiddenInput
+    )
+
+    data: QueryDict
+    document: PolicyDocument
+
+    def clean_text(self) -> str:
+        """Parse the document."""
+        text: str = self.cleaned_data["text"]
+        self.document = read_policy(text)
+        return text
+
+    def refuse(self, error: InvalidInput | Conflict, revision: int | None) -> None:
+        """Show the service's refusal at the text, which stays as it was sent.
+
+        If somebody has edited the policy meanwhile, saving again replaces that edit, which is
+        `revision`.
+        """
+        text = self.cleaned_data["text"]
+        if isinstance(error, InvalidInput):
+            self.add_error("text", refusal(text, error.errors))
+            return
+        fields: Any = error.extra.get("errors")
+        if fields:
+            self.add_error("text", refusal(text, {path: [error.detail] for path in fields}))
+            return
+        self.add_error(None, f"{error.title}: {error.detail}. Save again to replace it.")
+        self.data = self.data.copy()
+        self.data["revision"] = str(revision)

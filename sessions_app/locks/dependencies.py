@@ -1,0 +1,38 @@
+"""Locks on both ends of dependencies: on chains that are waited for, and on those that wait."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.db.bulk import array
+
+# Whoever ends a chain waits for this lock, and then sees who depends on it.
+_SHARE = """
+    SELECT r.id FROM sessions_app_session r
+    WHERE r.id = ANY(%s::uuid[]) AND r.parent_id IS NULL ORDER BY r.id FOR SHARE
+"""
+# All of them are read once for each slice: to find them costs far less than to release one.
+_CLAIM = """
+    SELECT r.id FROM sessions_app_session r
+    WHERE r.id IN (SELECT d.root_id FROM sessions_app_dependency d
+        WHERE d.on_root = ANY(%s::uuid[]) AND d.outcome = '')
+    ORDER BY r.id LIMIT %s FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+def share_roots(root_ids: Sequence[UUID]) -> set[UUID]:
+    """Keep chains from ending until this transaction does. Return the roots that exist.
+
+    The caller holds no lock on any session, so that two callers cannot wait for each other.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_SHARE, [array(root_ids)])
+        return {row[0] for row in cursor.fetchall()}
+
+
+def claim_dependants(on_roots: Sequence[UUID], limit: int) -> list[UUID]:
+    """Lock the roots of at most `limit` chains that have not seen how one of these chains ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, [array(on_roots), limit])
+        return [row[0] for row in cursor.fetchall()]

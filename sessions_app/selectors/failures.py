@@ -1,0 +1,237 @@
+"""Reads of failures by their signatures, from the figures of hours: their cost does not grow with
+the number of sessions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.authorization import Action, Actor
+from sessions_app.core.errors import InvalidInput, NotFound
+from sessions_app.db.bulk import array
+from sessions_app.models import Project
+from sessions_app.models.failures import Dimension
+from sessions_app.selectors.sessions import project_resolve
+
+BINS = 24
+"""Number of the values of a sparkline."""
+MOST_DAYS = 31
+"""Maximum length of the time that a list spans."""
+TOP = 5
+ORDERS = ("sessions", "chains", "recovered_chains", "lost_run_seconds", "last_seen", "first_seen")
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+# Of one signature also if nothing of it happened in the time.
+_LIST = """
+    WITH figures AS (
+        SELECT project_id, key, sum(sessions)::bigint AS sessions, sum(chains)::bigint AS chains,
+            sum(recovered_chains)::bigint AS recovered_chains,
+            sum(lost_run_seconds) AS lost_run_seconds
+        FROM sessions_app_failurehour
+        WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
+            AND value = %(value)s AND hour >= %(since)s AND hour < %(until)s
+            AND (%(key)s::text IS NULL OR key = %(key)s)
+        GROUP BY project_id, key)
+    SELECT s.id, s.project_id, d.name || '/' || p.name, s.key, s.title, s.cause, s.first_seen,
+        s.last_seen, s.example, s.muted, coalesce(f.sessions, 0), coalesce(f.chains, 0),
+        coalesce(f.recovered_chains, 0), coalesce(f.lost_run_seconds, 0)
+    FROM sessions_app_failuresignature s
+    JOIN sessions_app_project p ON p.id = s.project_id
+    JOIN sessions_app_domain d ON d.id = p.domain_id
+    LEFT JOIN figures f ON f.project_id = s.project_id AND f.key = s.key
+    WHERE s.project_id = ANY(%(projects)s::bigint[])
+        AND CASE WHEN %(key)s::text IS NULL THEN f.key IS NOT NULL ELSE s.key = %(key)s END
+        AND (%(cause)s::text IS NULL OR s.cause = %(cause)s)
+        AND (%(muted)s::boolean IS NULL OR s.muted = %(muted)s)
+    ORDER BY %(sign)s * CASE %(order)s
+            WHEN 'sessions' THEN f.sessions
+            WHEN 'chains' THEN f.chains
+            WHEN 'recovered_chains' THEN f.recovered_chains
+            WHEN 'lost_run_seconds' THEN f.lost_run_seconds
+            WHEN 'last_seen' THEN extract(epoch FROM s.last_seen)
+            ELSE extract(epoch FROM s.first_seen) END,
+        s.last_seen DESC, s.id
+    OFFSET %(offset)s LIMIT %(limit)s
+"""
+_BINS = """
+    SELECT h.project_id, h.key, width_bucket(extract(epoch FROM h.hour)::float8, %(begin)s,
+        %(end)s, %(bins)s) - 1, sum(h.sessions)::bigint
+    FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
+    JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
+    WHERE h.dimension = '' AND h.hour >= %(since)s AND h.hour < %(until)s
+    GROUP BY 1, 2, 3
+"""
+_TOP = """
+    SELECT project_id, key, dimension, value, sessions FROM (
+        SELECT h.project_id, h.key, h.dimension, h.value, sum(h.sessions)::bigint AS sessions,
+            row_number() OVER (PARTITION BY h.project_id, h.key, h.dimension
+                ORDER BY sum(h.sessions) DESC, h.value) AS place
+        FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
+        JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
+        WHERE h.dimension = ANY(%(dimensions)s::text[]) AND h.hour >= %(since)s
+            AND h.hour < %(until)s AND h.value <> ''
+        GROUP BY 1, 2, 3, 4 HAVING sum(h.sessions) > 0) AS counted
+    WHERE place <= %(top)s ORDER BY project_id, key, dimension, place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresWanted:
+    """Which failures are wanted, of which time: from the hour of `since`, before `until`."""
+
+    since: datetime
+    until: datetime
+    cause: str | None = None
+    muted: bool | None = None
+    dimension: Dimension = Dimension.ALL
+    value: str = ""
+    key: str | None = None
+    order: str = "sessions"
+    descending: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        now: datetime,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        queue: str | None = None,
+        image: str | None = None,
+        node: str | None = None,
+        ordering: str = "-sessions",
+        **more: Any,
+    ) -> "FailuresWanted":
+        """Return what a caller asks for; by default the last day. Raises `InvalidInput`."""
+        end = until or now
+        begin = since or end - _DAY
+        if not begin < end <= begin + MOST_DAYS * _DAY:
+            raise InvalidInput({"since": [f"must be before until, and at most {MOST_DAYS} days"]})
+        named = {"queue": queue, "image": image, "node": node}
+        given = [(name, value) for name, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise InvalidInput({given[1][0]: ["give only one of queue, image and node"]})
+        dimension, value = given[0] if given else ("", "")
+        return cls(
+            # The last hour is whole: what happens in it counts.
+            since=begin.astimezone(UTC).replace(minute=0, second=0, microsecond=0),
+            until=end,
+            dimension=Dimension(dimension),
+            value=value,
+            order=ordering.removeprefix("-"),
+            descending=ordering.startswith("-"),
+            **more,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A signature of failures in a project, with its figures of the asked time."""
+
+    pk: int
+    project_id: int
+    address: str
+    key: str
+    title: str
+    cause: str
+    first_seen: datetime
+    last_seen: datetime
+    example: UUID
+    muted: bool
+    sessions: int
+    chains: int
+    recovered_chains: int
+    lost_run_seconds: float
+    sparkline: Sequence[int] = ()
+    """Failed attempts in each 24th of the time."""
+    queues: Sequence[tuple[str, int]] = field(default=())
+    """The queues with most of them, with their numbers; likewise the next two."""
+    images: Sequence[tuple[str, int]] = field(default=())
+    nodes: Sequence[tuple[str, int]] = field(default=())
+
+
+def failures_listed(
+    projects: Sequence[int], wanted: FailuresWanted, *, offset: int = 0, limit: int
+) -> list[Failure]:
+    """Return the failures of projects, in three statements."""
+    rows = _rows(projects, wanted, offset, limit)
+    if not rows:
+        return []
+    asked: dict[str, Any] = {
+        "projects": array(row.project_id for row in rows),
+        "keys": array(row.key for row in rows),
+        "since": wanted.since,
+        "until": wanted.until,
+        "begin": wanted.since.timestamp(),
+        "end": wanted.until.timestamp(),
+        "bins": BINS,
+        "dimensions": array([Dimension.QUEUE.value, Dimension.IMAGE.value, Dimension.NODE.value]),
+        "top": TOP,
+    }
+    bins = {(row.project_id, row.key): [0] * BINS for row in rows}
+    top: dict[tuple[int, str, str], list[tuple[str, int]]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_BINS, asked)
+        for project, key, at, sessions in cursor.fetchall():
+            bins[project, key][min(max(at, 0), BINS - 1)] += sessions
+        cursor.execute(_TOP, asked)
+        for project, key, dimension, value, sessions in cursor.fetchall():
+            top.setdefault((project, key, dimension), []).append((value, sessions))
+    return [
+        replace(
+            row,
+            sparkline=bins[row.project_id, row.key],
+            queues=top.get((row.project_id, row.key, Dimension.QUEUE.value), ()),
+            images=top.get((row.project_id, row.key, Dimension.IMAGE.value), ()),
+            nodes=top.get((row.project_id, row.key, Dimension.NODE.value), ()),
+        )
+        for row in rows
+    ]
+
+
+def failure_found(project: Project, wanted: FailuresWanted) -> Failure:
+    """Return the failure with the wanted key. Raises `NotFound`."""
+    found = failures_listed([project.pk], wanted, limit=1)
+    if not found:
+        raise NotFound(f"no failure {wanted.key} in project {project.address}")
+    return found[0]
+
+
+def failure_project(actor: Actor, key: str, address: str | None, action: Action) -> Project:
+    """Return the project of a failure: the named one, the token's, or the default one.
+
+    Raises `NotFound` for one that the actor may not see, `InvalidInput` if none is given or set,
+    `NotPermitted`.
+    """
+    try:
+        return project_resolve(actor, address, action)
+    except InvalidInput:
+        if address is None or "/" not in address:
+            raise
+    raise NotFound(f"no failure {key} in project {address}")
+
+
+def _rows(
+    projects: Sequence[int], wanted: FailuresWanted, offset: int, limit: int
+) -> list[Failure]:
+    asked: dict[str, Any] = {
+        "projects": array(projects),
+        "dimension": wanted.dimension.value,
+        "value": wanted.value,
+        "since": wanted.since,
+        "until": wanted.until,
+        "key": wanted.key,
+        "cause": wanted.cause,
+        "muted": wanted.muted,
+        "order": wanted.order,
+        "sign": -1 if wanted.descending else 1,
+        "offset": offset,
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_LIST, asked)
+        return [Failure(*row) for row in cursor.fetchall()]

@@ -1,0 +1,162 @@
+"""Retries that wait for a breaker: held when they are due, let go when it closes or they probe.
+
+The sweep of breakers says which are open. It reads no chain under a lock, and nothing here writes
+a breaker: a hold that was read too early ends at the next release.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from retry.breakers import OpenBreaker, holder
+from retry.engine.decide import Mode
+from retry.engine.decision import BREAKER, SWITCH
+from retry.evidence.causes import PLATFORM_CAUSES
+from sessions_app import wakeups
+from sessions_app.core.states import RetryState
+from sessions_app.db.bulk import array
+from sessions_app.db.steps import atomic_step
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.locks import (
+    LockedSession,
+    StoredDecision,
+    claim_breaker_held,
+    database_now,
+    lock_sessions,
+    read_decisions,
+)
+from sessions_app.services.chains.decisions import (
+    decisions_hold,
+    decisions_hold_by_key,
+    decisions_resume,
+)
+from sessions_app.services.write.transitions import Change, Event, sessions_change
+
+BATCH = 200
+_SIGNATURES = """
+    SELECT id, failure_signature FROM sessions_app_session
+    WHERE id = ANY(%s::uuid[]) AND failure_signature <> ''
+"""
+
+Holds = list[tuple[LockedSession, OpenBreaker]]
+
+
+def breakers_holding(
+    sessions: Sequence[LockedSession],
+    decisions: Mapping[UUID, StoredDecision],
+    scopes: Mapping[int, RetryScope],
+) -> Holds:
+    """Return the failed sessions whose automatic retries open breakers hold, with these.
+
+    Without open breakers no statement runs. Retries that a person asked for are never held, and
+    failures by the platform have no breaker.
+    """
+    asked = [
+        each
+        for each in sessions
+        if scopes[each.project_id].breakers
+        and not decisions[each.id].requested_by
+        and decisions[each.id].cause not in PLATFORM_CAUSES
+    ]
+    found = _signatures(each.id for each in asked)
+    held = []
+    for each in asked:
+        breakers = scopes[each.project_id].breakers
+        breaker = holder(breakers, each.queue_id, found.get(each.id, ""), str(each.id))
+        if breaker is not None:
+            held.append((each, breaker))
+    return held
+
+
+def _signatures(session_ids: Iterable[UUID]) -> dict[UUID, str]:
+    ids = list(session_ids)
+    if not ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_SIGNATURES, [array(ids)])
+        return dict(cursor.fetchall())
+
+
+def breakers_hold(held: Holds, now: datetime) -> None:
+    """Hold retries until their breakers close."""
+    if not held:
+        return
+    decisions_hold_by_key([(each.id, by.key) for each, by in held], held_for=BREAKER)
+    sessions_change([_held(each, by) for each, by in held], now=now)
+
+
+def _held(session: LockedSession, breaker: OpenBreaker) -> Change:
+    facts = {
+        "reason": f"the breaker of {breaker.signature} is open",
+        "held_for": BREAKER,
+        "held_key": breaker.key,
+        "decision": {"state": "held"},
+    }
+    event = Event("session.retry_postponed", facts)
+    return Change(session, {"retry_state": RetryState.HELD.value}, [event])
+
+
+def breaker_held_resume(limit: int = BATCH) -> int:
+    """Let go at most `limit` retries whose breaker has closed, or that are its probe.
+
+    What a switch or another breaker holds as well, waits for that from now on. Return the number
+    of retries looked at.
+    """
+    with atomic_step("resume"):
+        claimed = claim_breaker_held(limit)
+        if not claimed:
+            return 0
+        now = database_now()
+        sessions = lock_sessions(claimed)
+        decisions = read_decisions([session.id for session in sessions])
+        # Somebody may have come before our lock.
+        waiting = [s for s in sessions if _waits(decisions[s.id])]
+        scopes = retry_scopes({session.project_id for session in waiting}) if waiting else {}
+        switched = [s for s in waiting if scopes[s.project_id].settings.mode is not Mode.ON]
+        passed = {session.id for session in switched}
+        rest = [session for session in waiting if session.id not in passed]
+        again = breakers_holding(rest, decisions, scopes)
+        passed |= {session.id for session, _ in again}
+        _switch(switched, now)
+        breakers_hold([each for each in again if _moves(each, decisions)], now)
+        _let_go([session for session in rest if session.id not in passed], decisions, now)
+    return len(claimed)
+
+
+def _waits(decision: StoredDecision) -> bool:
+    return decision.state == "held" and decision.held_for == BREAKER
+
+
+def _moves(
+    held: tuple[LockedSession, OpenBreaker], decisions: Mapping[UUID, StoredDecision]
+) -> bool:
+    session, breaker = held
+    return decisions[session.id].held_key != breaker.key
+
+
+def _switch(sessions: Sequence[LockedSession], now: datetime) -> None:
+    if not sessions:
+        return
+    decisions_hold([session.id for session in sessions], held_for=SWITCH)
+    facts = {
+        "reason": "retries are switched off or paused",
+        "held_for": SWITCH,
+        "decision": {"state": "held"},
+    }
+    event = Event("session.retry_postponed", facts)
+    sessions_change([Change(session, {}, [event]) for session in sessions], now=now)
+
+
+def _let_go(
+    sessions: Sequence[LockedSession], decisions: Mapping[UUID, StoredDecision], now: datetime
+) -> None:
+    if not sessions:
+        return
+    decisions_resume([session.id for session in sessions], now=now)
+    facts = {"reason": "no breaker holds it any more", "decision": {"state": "scheduled"}}
+    event = Event("session.retry_scheduled", facts)
+    values = {"retry_state": RetryState.SCHEDULED.value}
+    sessions_change([Change(session, values, [event]) for session in sessions], now=now)
+    wakeups.retries_due_after_commit([decisions[each.id].due_at for each in sessions], now=now)

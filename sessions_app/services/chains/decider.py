@@ -1,0 +1,164 @@
+"""Decisions about ended sessions: reads the inputs of a batch at once, then decides each."""
+
+import json
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from retry.breakers import holder
+from retry.engine.budgets import marks_after
+from retry.engine.decide import Chain, Decision, Rulebook, Settings, decide
+from retry.evidence.causes import RetryCause
+from retry.evidence.termination import Termination
+from retry.policies.inline import parse_policy_json
+from retry.policies.matching import NamedPolicy
+from sessions_app.db.bulk import array
+from sessions_app.in_force.named_policies import applied, named_policies
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.in_force.shared_budgets import spent_budgets
+from sessions_app.locks import LockedSession
+from sessions_app.services.chains.chain_past import NOTHING, chain_pasts
+from sessions_app.services.chains.decisions import NewDecision
+
+# The lower of the memory quotas of project and domain, divided by the number of pods.
+_RESOURCES = """
+    SELECT s.id, c.resources, c.termination_grace_period, (
+        SELECT min(u."limit") FROM sessions_app_projectusage u
+        WHERE u.name = 'resources.memory' AND (u.project_id = p.id OR u.domain_id = p.domain_id)
+        ) / c.cluster_size
+    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    JOIN sessions_app_project p ON p.id = s.project_id
+    WHERE s.id = ANY(%s::uuid[])
+"""
+
+
+class _Spec(NamedTuple):
+    """The session's resources, its grace period in seconds, and its `memory_ceiling` in bytes."""
+
+    resources: dict[str, Any]
+    grace: float
+    memory_ceiling: Decimal | None
+
+
+_UNREAD = _Spec({}, 0.0, None)
+
+
+class Decider:
+    """Decides about locked sessions by the policies, bounds and switches of this moment.
+
+    `unconfirmed` are sessions whose run nobody saw end.
+    """
+
+    def __init__(
+        self, sessions: Sequence[LockedSession], *, unconfirmed: Collection[UUID], now: datetime
+    ):
+        self._now = now
+        self._unconfirmed = unconfirmed
+        self._scopes = retry_scopes({session.project_id for session in sessions})
+        found = named_policies((each.project_id, each.retry_policies) for each in sessions)
+        self._named = {
+            each.id: applied(found[each.project_id], each.retry_policies) for each in sessions
+        }
+        self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
+        self._rulebooks = {each.id: self._rulebook(each) for each in sessions}
+        self._pasts = chain_pasts([(each, self._rulebooks[each.id]) for each in sessions], now)
+
+    def decide(
+        self,
+        session: LockedSession,
+        termination: Termination,
+        signature: str = "",
+        *,
+        advanced: bool = False,
+    ) -> Decision | None:
+        """Return the decision about this end, with this signature; None after a success.
+
+        `advanced` says whether the attempt made progress.
+        """
+        spec = self._specs.get(session.id, _UNREAD)
+        past = self._pasts.get(session.id, NOTHING)
+        breaker = holder(self._scopes[session.project_id].breakers, session.queue_id, signature)
+        return decide(
+            termination,
+            Chain(
+                session_id=str(session.id),
+                session_type=session.session_type,
+                retry_count=session.retry_count,
+                root_created_at=session.root_submitted_at,
+                counters=session.retry_counters,
+                resources=spec.resources,
+                memory_ceiling=spec.memory_ceiling,
+                # If nobody had told the run to stop, its end is the first observation of the
+                # preemption.
+                preempted_at=session.terminating_at or self._now,
+                confirmed=session.id not in self._unconfirmed,
+                grace_period=spec.grace,
+                signature=signature,
+                failures=past.failures,
+                paid=past.paid,
+                advanced=advanced,
+                marks=marks_after(
+                    session.retry_counters, session.retry_marks or {}, advanced=advanced
+                ),
+                breaker=breaker.key if breaker else "",
+                gave_way=session.gave_way_to is not None,
+            ),
+            self._rulebooks[session.id],
+            self._now,
+            random.random(),  # noqa: S311  # spreads load, guards nothing
+        )
+
+    def record(
+        self,
+        session: LockedSession,
+        decision: Decision,
+        termination: Termination,
+        avoid_executor: str,
+    ) -> NewDecision:
+        """Return the decision as it is stored, with the facts it is based on."""
+        spec = self._specs.get(session.id, _UNREAD)
+        changed = decision.resources is not None and decision.resources != spec.resources
+        preempted = decision.cause is RetryCause.PREEMPTED
+        return NewDecision(
+            session.id,
+            session.project_id,
+            decision,
+            termination.to_json(),
+            avoid_executor,
+            dict(decision.resources or {}) if changed else None,
+            (session.terminating_at or self._now) if preempted else None,
+        )
+
+    def _rulebook(self, session: LockedSession) -> Rulebook:
+        scope = self._scopes[session.project_id]
+        return Rulebook(
+            parse_policy_json(session.retry_policy),
+            self._named[session.id],
+            scope.categories,
+            scope.bounds,
+            self._settings(scope, session.queue_id),
+        )
+
+    def _settings(self, scope: RetryScope, queue_id: int) -> Settings:
+        spent = spent_budgets(scope.budgets, queue_id)
+        return replace(scope.settings, spent=spent) if spent else scope.settings
+
+    def _looks_at_spec(self, session: LockedSession) -> bool:
+        named: tuple[NamedPolicy, ...] = self._named[session.id]
+        graced = session.terminating_at is not None or session.id in self._unconfirmed
+        return graced or any(each.grows_memory for each in named)
+
+
+def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:
+    """Read the specifications of the sessions that need them, in one query."""
+    if not sessions:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_RESOURCES, [array(session.id for session in sessions)])
+        return {row[0]: _Spec(json.loads(row[1]), *row[2:]) for row in cursor.fetchall()}

@@ -1,0 +1,244 @@
+"""Dependants: chains begin, or are cancelled, once those that they wait for have ended.
+
+The end of a chain writes nothing here. After its commit a hint leads to this step, and a sweep
+finds what hints have missed. What a dependant has seen of another chain stays as it was seen.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from retry.evidence.causes import DEPENDENCY_FAILED
+from retry.evidence.termination import Termination
+from sessions_app import wakeups
+from sessions_app.core.dependencies import (
+    OUTCOMES,
+    Parent,
+    parent_forgotten,
+    parent_logged,
+)
+from sessions_app.core.states import Phase
+from sessions_app.db.bulk import array, columns
+from sessions_app.db.steps import atomic_step
+from sessions_app.eventlog.archived import archived_tips
+from sessions_app.locks import LockedSession, claim_dependants, database_now, lock_sessions
+from sessions_app.services.chains.settle import End, settle_locked
+from sessions_app.services.write.transitions import Change, Event, sessions_change
+
+BATCH = 500
+LOOKED_AT = 10_000
+"""Most chains that one sweep looks at; the next one goes on after them."""
+MOST_SLICES = 40
+"""Most slices of one call; another one goes on."""
+_NAMED = 3
+"""Most dependencies that the message of a cancelled session names."""
+
+
+class Released(NamedTuple):
+    """The numbers of dependants that were looked at, that begin now, and that were cancelled."""
+
+    claimed: int
+    released: int = 0
+    cancelled: int = 0
+
+
+_OUTCOME = " ".join(f"WHEN '{state}' THEN '{outcome}'" for state, outcome in OUTCOMES.items())
+_ENDED = ", ".join(f"'{state}'" for state in OUTCOMES)
+_SEE = f"""
+    UPDATE sessions_app_dependency d SET
+        outcome = o.outcome, met = d.wanted IN ('ended', o.outcome),
+        tip_id = o.id, status = o.status, exit_code = o.exit_code
+    FROM (
+        SELECT t.root_id, t.id, t.status, t.exit_code, CASE t.resting {_OUTCOME} END AS outcome
+        FROM sessions_app_session t WHERE t.tip AND t.resting IN ({_ENDED}) AND t.root_id IN (
+            SELECT on_root FROM sessions_app_dependency
+            WHERE root_id = ANY(%(roots)s::uuid[]) AND outcome = '')
+    ) o
+    WHERE d.root_id = ANY(%(roots)s::uuid[]) AND d.outcome = '' AND d.on_root = o.root_id
+"""
+_JUDGE = """
+    SELECT t.id, p.on_dependency_failure, p.queue_timeout, count(*) FILTER (WHERE d.outcome = ''),
+        array_agg(CASE d.creation_id WHEN d.on_root::text THEN d.tip_id::text ELSE d.creation_id END
+            || ' (' || d.outcome || ')' ORDER BY d.place) FILTER (WHERE NOT d.met)
+    FROM sessions_app_session t JOIN sessions_app_sessionspec p ON p.id = t.spec_id
+    JOIN sessions_app_dependency d ON d.root_id = t.root_id
+    WHERE t.root_id = ANY(%s::uuid[]) AND t.phase = 'blocked'
+    GROUP BY t.id, p.on_dependency_failure, p.queue_timeout
+"""
+
+
+_SEE_LOGGED = """
+    UPDATE sessions_app_dependency d SET outcome = v.outcome,
+        met = d.wanted IN ('ended', v.outcome),
+        tip_id = v.tip_id, status = v.status, exit_code = v.exit_code
+    FROM unnest(%s::uuid[], %s::text[], %s::uuid[], %s::text[], %s::int[])
+        AS v(root_id, outcome, tip_id, status, exit_code)
+    WHERE d.root_id = ANY(%s::uuid[]) AND d.outcome = '' AND d.on_root = v.root_id
+"""
+
+
+def dependants_release(
+    on_roots: Sequence[UUID], logged: Sequence[Parent] = (), limit: int = BATCH
+) -> Released:
+    """Release or cancel at most `limit` dependants of chains that may have ended.
+
+    One transaction and a fixed number of statements. `logged` are those of the chains that have no
+    rows any more. Dependants that another transaction holds are left to the next run.
+    """
+    with atomic_step("dependants"):
+        claimed = claim_dependants(on_roots, limit)
+        if not claimed:
+            return Released(0)
+        with connection.cursor() as cursor:
+            cursor.execute(_SEE, {"roots": array(claimed)})
+            if logged:
+                seen = [(p.root_id, p.outcome, p.tip_id, p.status, p.exit_code) for p in logged]
+                cursor.execute(_SEE_LOGGED, [*columns(seen), array(claimed)])
+        return dependants_judge(claimed)
+
+
+class _Verdict(NamedTuple):
+    """A blocked session, the number of open dependencies, and those that were not met."""
+
+    id: UUID
+    on_failure: str
+    queue_timeout: float | None
+    left: int
+    unmet: list[str] | None
+
+    @property
+    def fails(self) -> bool:
+        return bool(self.unmet) and self.on_failure == "cancel"
+
+
+def dependants_judge(root_ids: Sequence[UUID]) -> Released:
+    """Release or cancel blocked chains by what they have seen; the caller holds their roots."""
+    with connection.cursor() as cursor:
+        cursor.execute(_JUDGE, [array(root_ids)])
+        verdicts = [_Verdict(*row) for row in cursor.fetchall()]
+    decided = {each.id: each for each in verdicts if each.fails or not each.left}
+    if not decided:
+        return Released(len(root_ids))
+    sessions = lock_sessions(list(decided))
+    now = database_now()
+    failed = [each for each in sessions if decided[each.id].fails]
+    ready = [each for each in sessions if not decided[each.id].fails]
+    settle_locked([(each, _end(decided[each.id])) for each in failed], now=now)
+    _begin([(each, decided[each.id].queue_timeout) for each in ready], now)
+    return Released(len(root_ids), len(ready), len(failed))
+
+
+def _begin(sessions: Sequence[tuple[LockedSession, float | None]], now: datetime) -> None:
+    """Let sessions stand in their lines, each with its `queue_timeout` from now on."""
+    if not sessions:
+        return
+    event = Event("session.released", {"reason": "its dependencies have ended"})
+    changes = []
+    for session, timeout in sessions:
+        values: dict[str, Any] = {"phase": Phase.WAITING.value}
+        if timeout is not None:
+            values["wait_deadline"] = now + timedelta(seconds=timeout)
+        changes.append(Change(session, values, [event]))
+    sessions_change(changes, now=now)
+    wakeups.work_after_commit()
+
+
+def _end(verdict: _Verdict) -> End:
+    unmet = verdict.unmet or []
+    more = f" and {len(unmet) - _NAMED} more" if len(unmet) > _NAMED else ""
+    message = f"a dependency cannot be met any more: {', '.join(unmet[:_NAMED])}{more}"
+    termination = Termination(status="cancelled", conditions=(DEPENDENCY_FAILED,))
+    return End(termination, message=message)
+
+
+# Each step of the recursion is one probe of the index of open dependencies.
+_OPEN = f"""
+    WITH RECURSIVE open(root, number) AS (
+        (SELECT on_root, 1 FROM sessions_app_dependency
+            WHERE outcome = '' AND on_root > %(after)s::uuid ORDER BY on_root LIMIT 1)
+        UNION ALL
+        SELECT (SELECT on_root FROM sessions_app_dependency
+            WHERE outcome = '' AND on_root > o.root ORDER BY on_root LIMIT 1), o.number + 1
+        FROM open o WHERE o.root IS NOT NULL AND o.number < %(most)s
+    )
+    SELECT o.root, EXISTS (SELECT FROM sessions_app_session r WHERE r.id = o.root),
+        EXISTS (SELECT FROM sessions_app_session t WHERE t.root_id = o.root AND t.tip
+            AND t.resting IN ({_ENDED}))
+    FROM open o WHERE o.root IS NOT NULL ORDER BY o.root
+"""
+
+
+class Missed(NamedTuple):
+    """Chains that have ended and that dependants still wait for.
+
+    `logged` are those without rows. `after` is where to go on; None: these were the last ones.
+    """
+
+    ended: list[UUID]
+    logged: list[Parent]
+    after: UUID | None
+
+
+def ends_missed(after: UUID | None, most: int = LOOKED_AT) -> Missed:
+    """Look at chains that others wait for, after an id, and return those that have ended."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN, {"after": after or UUID(int=0), "most": most})
+        rows = cursor.fetchall()
+    gone = [root for root, is_row, _ in rows if not is_row]
+    tips = archived_tips(gone) if gone else {}
+    logged = [
+        parent_logged(root, tips[root].session_id, tips[root].data)
+        if root in tips
+        else parent_forgotten(root)
+        for root in gone
+    ]
+    ended = [root for root, is_row, over in rows if over or not is_row]
+    return Missed(ended, logged, rows[-1][0] if len(rows) == most else None)
+
+
+def dependants_follow(on_roots: Sequence[UUID], logged: Sequence[Parent] = ()) -> int:
+    """Release or cancel all dependants of chains that have ended, slice by slice.
+
+    Those that are cancelled end chains, too; what waits for those gets a hint of its own. Return
+    the number of dependants that begin or were cancelled.
+    """
+    done = 0
+    for _ in range(MOST_SLICES):
+        step = dependants_release(on_roots, logged)
+        done += step.released + step.cancelled
+        if step.claimed < BATCH:
+            break
+    if _left(on_roots):
+        wakeups.dependants_now(on_roots)
+    return done
+
+
+_LEFT = f"""
+    SELECT EXISTS (SELECT FROM sessions_app_dependency d
+        JOIN sessions_app_session t ON t.root_id = d.on_root AND t.tip AND t.resting IN ({_ENDED})
+        WHERE d.on_root = ANY(%s::uuid[]) AND d.outcome = '')
+"""
+
+
+def _left(on_roots: Sequence[UUID]) -> bool:
+    """Return whether dependants are left: more than one run takes, or some that are held now."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEFT, [array(on_roots)])
+        return bool(cursor.fetchone()[0])
+
+
+_reached: list[UUID | None] = [None]
+"""Where the next sweep of this process begins."""
+
+
+def dependants_sweep() -> int:
+    """Do what hints have missed, for at most `LOOKED_AT` chains. Return the number of dependants.
+
+    One statement if there is nothing to do.
+    """
+    missed = ends_missed(_reached[0])
+    _reached[0] = missed.after
+    return dependants_follow(missed.ended, missed.logged) if missed.ended else 0

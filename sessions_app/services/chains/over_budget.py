@@ -1,0 +1,172 @@
+"""Retries whose shared budget is spent wait in a line of its scope; the oldest chain leaves first.
+
+Dispatch puts them there, and charges them when they come back: this module only lets as many go as
+there seems to be room for.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection
+
+from retry.engine.decide import Mode
+from retry.engine.decision import SHARED_BUDGET, SWITCH
+from retry.policies.shared_budget import SharedBudget, WhenOver
+from sessions_app import wakeups
+from sessions_app.core.states import RetryState
+from sessions_app.db.steps import atomic_step
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.in_force.shared_budgets import of_queue
+from sessions_app.locks import (
+    LockedSession,
+    StoredDecision,
+    claim_over_budget,
+    database_now,
+    lock_retries,
+)
+from sessions_app.selectors.retry_budgets import standings_of
+from sessions_app.services.budgets.sweep import budgets_found
+from sessions_app.services.chains.decisions import (
+    decisions_hold,
+    decisions_hold_in_line,
+    decisions_resume,
+)
+from sessions_app.services.write.transitions import Change, Event, sessions_change
+
+BATCH = 200
+MOST_BATCHES = 20
+"""Of one line in one run."""
+SPENT = "the shared retry budget is spent"
+ROOM = "the shared retry budget has room again"
+
+# Each step of the recursion is one probe of an index.
+_LINES = """
+    WITH RECURSIVE lines(key) AS (
+        (SELECT held_key FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'shared_budget' ORDER BY held_key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT held_key FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'shared_budget' AND held_key > l.key
+            ORDER BY held_key LIMIT 1)
+        FROM lines l WHERE l.key IS NOT NULL
+    )
+    SELECT key FROM lines WHERE key IS NOT NULL
+"""
+
+
+def retries_hold_over_budget(over: Sequence[tuple[LockedSession, str]], *, now: datetime) -> None:
+    """Put retries into the lines of the scopes (by their keys) whose budgets are spent."""
+    if not over:
+        return
+    rows = [(session.id, scope, session.root_submitted_at) for session, scope in over]
+    decisions_hold_in_line(rows, held_for=SHARED_BUDGET)
+    sessions_change([_held(session, SHARED_BUDGET, scope) for session, scope in over], now=now)
+
+
+def _held(session: LockedSession, held_for: str, scope: str = "") -> Change:
+    facts = {"reason": SPENT, "held_for": held_for, "decision": {"state": "held"}}
+    if scope:
+        facts["budget"] = scope.partition(":")[0]
+    else:
+        facts["reason"] = "retries are switched off or paused"
+    event = Event("session.retry_postponed", facts)
+    return Change(session, {"retry_state": RetryState.HELD.value}, [event])
+
+
+def over_budget_resume() -> int:
+    """Let retries go for which their shared budgets have room. Return their number."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LINES)
+        lines = [row[0] for row in cursor.fetchall()]
+    if not lines:
+        return 0
+    budgets = budgets_found().budgets
+    return sum(_resume_line(scope, budgets.get(scope)) for scope in lines)
+
+
+def _resume_line(scope: str, budget: SharedBudget | None) -> int:
+    resumed = 0
+    for _ in range(MOST_BATCHES):
+        with atomic_step("resume"):
+            claimed, gone = _resume(scope, budget, resumed)
+        resumed += gone
+        if claimed < BATCH:
+            break
+    return resumed
+
+
+def _resume(scope: str, budget: SharedBudget | None, resumed: int) -> tuple[int, int]:
+    """Let a batch of a line go. Return how many were looked at, and how many go.
+
+    `resumed` of it go already, and are not charged yet.
+    """
+    room = BATCH
+    now = database_now()
+    if budget is not None and budget.over is WhenOver.POSTPONE:
+        standing = standings_of({scope: budget.limit}, now=now)[scope]
+        room = min(BATCH, standing.room - resumed)
+    claimed = claim_over_budget(scope, room) if room > 0 else []
+    if not claimed:
+        return 0, 0
+    locked = lock_retries([root for _, root in claimed], [session for session, _ in claimed])
+    waiting = [pair for pair in locked if _waits(pair[1])]
+    scopes = retry_scopes({session.project_id for session, _ in waiting})
+    switched = [s for s, _ in waiting if scopes[s.project_id].settings.mode is not Mode.ON]
+    rest = [pair for pair in waiting if pair[0] not in switched]
+    elsewhere = _elsewhere(scope, rest, scopes, now)
+    ready = [s for s, _ in rest if s.id not in elsewhere]
+    _hold_by_switch(switched, now)
+    moved = [(s, elsewhere[s.id]) for s, _ in rest if s.id in elsewhere]
+    retries_hold_over_budget(moved, now=now)
+    _let_go(ready, {s.id: d for s, d in rest}, now)
+    return len(claimed), len(ready)
+
+
+def _waits(decision: StoredDecision) -> bool:
+    """Return whether it still stands in a line: somebody may have come before our lock."""
+    return decision.state == "held" and decision.held_for == SHARED_BUDGET
+
+
+def _elsewhere(
+    line: str,
+    waiting: Sequence[tuple[LockedSession, StoredDecision]],
+    scopes: dict[int, RetryScope],
+    now: datetime,
+) -> dict[UUID, str]:
+    """Return the other scopes for which retries have to wait now, by their sessions."""
+    asked = {
+        session.id: [
+            each
+            for each in of_queue(scopes[session.project_id].budgets, session.queue_id)
+            if each.scope != line
+            and each.counts(decision.cause)
+            and each.budget.over is WhenOver.POSTPONE
+        ]
+        for session, decision in waiting
+    }
+    limits = {each.scope: each.budget.limit for found in asked.values() for each in found}
+    full = {scope for scope, each in standings_of(limits, now=now).items() if not each.room}
+    spent = {
+        session_id: [each.scope for each in found if each.scope in full]
+        for session_id, found in asked.items()
+    }
+    return {session_id: found[0] for session_id, found in spent.items() if found}
+
+
+def _hold_by_switch(sessions: Sequence[LockedSession], now: datetime) -> None:
+    if sessions:
+        decisions_hold([session.id for session in sessions], held_for=SWITCH)
+        sessions_change([_held(session, SWITCH) for session in sessions], now=now)
+
+
+def _let_go(
+    sessions: Sequence[LockedSession], decisions: dict[UUID, StoredDecision], now: datetime
+) -> None:
+    if not sessions:
+        return
+    decisions_resume([session.id for session in sessions], now=now)
+    event = Event("session.retry_scheduled", {"reason": ROOM, "decision": {"state": "scheduled"}})
+    state = {"retry_state": RetryState.SCHEDULED.value}
+    sessions_change([Change(session, state, [event]) for session in sessions], now=now)
+    wakeups.retries_due_after_commit([decisions[s.id].due_at for s in sessions], now=now)

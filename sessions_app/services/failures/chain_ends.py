@@ -1,0 +1,173 @@
+"""The ends of chains in a stretch of the log, with all attempts that they had until then."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date
+from itertools import groupby
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.core.cursors import Cursor
+from sessions_app.core.retry_worth import Attempt
+from sessions_app.core.states import ENDED_STATES
+from sessions_app.db.bulk import array, columns
+from sessions_app.eventlog.places import stretch_range
+from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
+
+_STATES = array(state.value for state in ENDED_STATES)
+_ENDS = """
+    SELECT e.project_id, e.root_id, e.attempt, e.seq, e.data->>'retry_state',
+        e.attempt > 0 OR e.type NOT IN (
+            'session.terminated', 'session.error', 'session.cancelled')
+    FROM sessions_app_sessionevent e JOIN sessions_app_project p ON p.id = e.project_id
+    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
+        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
+        AND e.data->>'retry_state' = ANY(%(states)s::text[])
+    ORDER BY e.xid, e.id
+"""
+_ATTEMPTS = f"""
+    SELECT a.root_id, a.id, {ATTEMPT}
+    FROM unnest(%s::uuid[], %s::int[]) AS v(root_id, last)
+    JOIN sessions_app_session a ON a.root_id = v.root_id AND a.retry_count <= v.last
+    {JOINS}
+    ORDER BY a.root_id, a.retry_count
+"""
+# Of chains without rows: `b` is the last event of the root, which has the ids of the chain, `r`
+# that of the attempt, and `f` has the facts that its other events tell. An image that is null is
+# that of the attempt before.
+_ARCHIVED = """
+    SELECT v.root_id, r.session_id, r.attempt, upper(substr(f.type, 9)), f.started_at,
+        f.finished_at, coalesce(f.cause, ''), coalesce(f.rule, ''), coalesce(f.signature, ''),
+        coalesce(r.data->'archive'->>'queue', ''), coalesce(u.username, ''),
+        r.data->'archive'->'spec'->>'image', coalesce(f.node, ''), f.step, f.saved
+    FROM unnest(%s::uuid[], %s::int[]) AS v(root_id, last)
+    JOIN sessions_app_sessionevent b ON b.session_id = v.root_id AND b.type = 'session.archived'
+    CROSS JOIN LATERAL jsonb_array_elements_text(b.data->'archive'->'chain') AS chain(id)
+    JOIN sessions_app_sessionevent r ON r.session_id = chain.id::uuid
+        AND r.type = 'session.archived' AND r.attempt <= v.last
+    LEFT JOIN auth_user u ON u.id = (r.data->'archive'->'session'->>'owner_id')::int
+    CROSS JOIN LATERAL (
+        SELECT max(l.type) FILTER (WHERE l.ended) AS type,
+            max((l.data->>'started_at')::timestamptz) AS started_at,
+            max((l.data->>'finished_at')::timestamptz) AS finished_at,
+            max(l.data->>'retry_cause') FILTER (WHERE l.ended) AS cause,
+            max(l.data->'decision'->>'rule') FILTER (WHERE l.ended) AS rule,
+            max(l.data->>'failure_signature') FILTER (WHERE l.ended) AS signature,
+            max(l.data->>'node') FILTER (WHERE l.ended) AS node,
+            max((l.data->'progress'->>'step')::float8) FILTER (WHERE l.ended) AS step,
+            max((l.data->'progress'->>'checkpoint_step')::float8) FILTER (WHERE l.ended) AS saved
+        FROM (SELECT *, type IN ('session.terminated', 'session.error', 'session.cancelled')
+                AS ended
+            FROM sessions_app_sessionevent WHERE session_id = r.session_id) AS l) AS f
+    WHERE f.finished_at IS NOT NULL
+    ORDER BY v.root_id, r.attempt
+"""
+# The end of the chain before the given one: it had ended, and somebody retried it.
+_EARLIER = """
+    SELECT DISTINCT ON (v.place) v.place, e.attempt, e.data->>'retry_state'
+    FROM unnest(%s::int[], %s::uuid[], %s::int[], %s::int[]) AS v(place, session_id, attempt, seq)
+    JOIN sessions_app_sessionevent e ON e.session_id = v.session_id
+    WHERE e.data->>'retry_state' = ANY(%s::text[]) AND (e.attempt, e.seq) < (v.attempt, v.seq)
+    ORDER BY v.place, e.attempt DESC, e.seq DESC
+"""
+
+
+class ChainEnd(NamedTuple):
+    """The end of a chain: in which retry state, and all attempts until then, in order."""
+
+    project_id: int
+    state: str
+    attempts: Sequence[Attempt]
+
+    @property
+    def day(self) -> date:
+        """Return the day (UTC) on which the last attempt ended: on it the chain counts."""
+        return self.attempts[-1].finished_at.astimezone(UTC).date()
+
+
+class Ends(NamedTuple):
+    """Chains that ended, and ends of before that these take the place of."""
+
+    added: list[ChainEnd]
+    replaced: list[tuple[ChainEnd, ChainEnd]]
+    """Each with the end that takes its place."""
+
+
+class _End(NamedTuple):
+    project_id: int
+    root_id: UUID
+    attempt: int
+    seq: int
+    state: str
+    again: bool
+    """Whether the chain may have ended before."""
+
+
+_Chains = dict[UUID, list[tuple[UUID, Attempt]]]
+
+
+def chain_ends(place: Cursor, to: Cursor) -> Ends:
+    """Read the ends of chains after `place` up to `to`, in one epoch; at most four statements."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDS, {**stretch_range(place, to), "states": _STATES})
+        ends = [_End._make(row) for row in cursor.fetchall()]
+    if not ends:
+        return Ends([], [])
+    chains = _chains(ends)
+    # The events of a chain that ended long ago may be deleted meanwhile.
+    ends = [end for end in ends if end.root_id in chains]
+    earlier = _earlier(ends, chains)
+    found = Ends([], [])
+    for at, end in enumerate(ends):
+        chain = chains[end.root_id]
+        ended = ChainEnd(end.project_id, end.state, _until(chain, end.attempt))
+        found.added.append(ended)
+        if at in earlier:
+            attempt, state = earlier[at]
+            before = ChainEnd(end.project_id, state, _until(chain, attempt))
+            found.replaced.append((before, ended))
+    return found
+
+
+def _until(chain: Iterable[tuple[UUID, Attempt]], last: int) -> list[Attempt]:
+    return [attempt for _, attempt in chain if attempt.number <= last]
+
+
+def _chains(ends: Sequence[_End]) -> _Chains:
+    """Return the attempts of the chains, with the ids of their sessions, by root."""
+    last: dict[UUID, int] = {}
+    for end in ends:
+        last[end.root_id] = max(end.attempt, last.get(end.root_id, 0))
+    with connection.cursor() as cursor:
+        cursor.execute(_ATTEMPTS, columns(sorted(last.items())))
+        rows = cursor.fetchall()
+        archived = sorted(last.keys() - {row[0] for row in rows})
+        if archived:
+            cursor.execute(_ARCHIVED, columns([(root, last[root]) for root in archived]))
+            rows += cursor.fetchall()
+    return {root: list(_attempts(group)) for root, group in groupby(rows, key=lambda row: row[0])}
+
+
+def _attempts(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[UUID, Attempt]]:
+    image = ""
+    for _, session_id, *facts in rows:
+        attempt = Attempt._make(facts)
+        image = image if attempt.image is None else attempt.image
+        yield session_id, attempt._replace(image=image)
+
+
+def _earlier(ends: Sequence[_End], chains: _Chains) -> dict[int, tuple[int, str]]:
+    """Return the end before each end, by its place: the attempt and the state."""
+    asked = [
+        (at, session_id, end.attempt, end.seq)
+        for at, end in enumerate(ends)
+        if end.again
+        for session_id, attempt in chains[end.root_id]
+        if attempt.number <= end.attempt
+    ]
+    if not asked:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_EARLIER, [*columns(asked), _STATES])
+        return {at: (attempt, state) for at, attempt, state in cursor.fetchall()}

@@ -1,0 +1,147 @@
+"""What the ends of a stretch of the log add to the figures of failures."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from sessions_app.models.failures import OTHER, VALUE_LENGTH, Dimension
+from sessions_app.services.failures.reading import Ended
+
+OTHER_TITLE = "failures of too many new kinds at once"
+
+
+@dataclass(slots=True)
+class Added:
+    """What is added to figures."""
+
+    sessions: int = 0
+    chains: int = 0
+    recovered: int = 0
+    lost: float = 0.0
+
+    def failure(self, ended: Ended, key: str) -> None:
+        """Add a failure; a chain counts at its first one of the key."""
+        self.sessions += 1
+        self.chains += key not in ended.earlier
+        self.lost += max(ended.run_seconds, 0.0)
+
+    def add(self, other: "Added") -> None:
+        """Add other figures."""
+        self.sessions += other.sessions
+        self.chains += other.chains
+        self.recovered += other.recovered
+        self.lost += other.lost
+
+
+@dataclass(slots=True)
+class Seen(Added):
+    """What is added to a signature, and what was seen of it last."""
+
+    title: str = ""
+    cause: str = ""
+    first: datetime | None = None
+    last: datetime | None = None
+    example: UUID | None = None
+
+    def see(self, ended: Ended, key: str) -> None:
+        """Take a failure in."""
+        self.failure(ended, key)
+        self.title = ended.title or self.title
+        self.cause = ended.cause
+        self.first = min(self.first or ended.time, ended.time)
+        if self.last is None or ended.time >= self.last:
+            self.last, self.example = ended.time, ended.session_id
+
+
+class Place(NamedTuple):
+    """What a row of an hour is about."""
+
+    project_id: int
+    dimension: str
+    value: str
+    hour: datetime
+    key: str
+
+
+Signatures = dict[tuple[int, str], Seen]
+
+
+@dataclass(slots=True)
+class Figures:
+    """What is added, by signature and by hour."""
+
+    signatures: Signatures = field(default_factory=dict)
+    hours: dict[Place, Added] = field(default_factory=dict)
+    grown: set[int] = field(default_factory=set)
+    """The projects that have more signatures than before."""
+
+
+def keys_of(ends: Iterable[Ended]) -> set[tuple[int, str]]:
+    """Return the signatures that the ends are about, by project and key."""
+    return {
+        (ended.project_id, key)
+        for ended in ends
+        for key in ([ended.key] if ended.failed else ended.earlier)
+    }
+
+
+def figures_of(
+    ends: Sequence[Ended],
+    known: Collection[tuple[int, str]],
+    new_in: Callable[[int, datetime], int],
+    most_new: int,
+) -> Figures:
+    """Return what ends add.
+
+    `known` are the signatures that have a row. `new_in` says how many of a project were new in an
+    hour: beyond `most_new` of them, further ones count under `OTHER`.
+    """
+    found = Figures()
+    taken = set(known)
+    made: dict[tuple[int, datetime], int] = {}
+    for ended in ends:
+        hour = hour_of(ended.time)
+        if not ended.failed:
+            for key in {key for key in ended.earlier if (ended.project_id, key) in taken}:
+                seen = found.signatures.setdefault((ended.project_id, key), Seen())
+                for each in (seen, *_hours(found, ended, hour, key)):
+                    each.recovered += 1
+            continue
+        key, at = ended.key, (ended.project_id, hour)
+        if (ended.project_id, key) not in taken:
+            made.setdefault(at, new_in(*at))
+            if made[at] >= most_new:
+                key = OTHER
+                ended = ended._replace(title=OTHER_TITLE)  # noqa: PLW2901  # as it is counted
+            else:
+                made[at] += 1
+                taken.add((ended.project_id, key))
+                found.grown.add(ended.project_id)
+        found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, ended.key)
+        for added in _hours(found, ended, hour, key):
+            added.failure(ended, ended.key)
+    return found
+
+
+def hour_of(time: datetime) -> datetime:
+    """Return the beginning of the hour of a time."""
+    return time.replace(minute=0, second=0, microsecond=0)
+
+
+def _hours(found: Figures, ended: Ended, hour: datetime, key: str) -> list[Added]:
+    """Return the figures of the hour to which an end adds."""
+    values = {
+        Dimension.ALL: "",
+        Dimension.QUEUE: ended.queue,
+        Dimension.IMAGE: ended.image,
+        Dimension.NODE: ended.node,
+    }
+    return [
+        found.hours.setdefault(
+            Place(ended.project_id, dimension.value, value[:VALUE_LENGTH], hour, key), Added()
+        )
+        for dimension, value in values.items()
+        if value or dimension is Dimension.ALL
+    ]

@@ -1,0 +1,79 @@
+"""The ends of attempts in a stretch of the log, with what their sessions know about them."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.core.cursors import Cursor
+from sessions_app.eventlog.places import stretch_range
+
+SLICE = 2_000
+"""Maximum number of events that one transaction passes over."""
+
+# An archived session has no row any more: then its log says the same. `r` is its last event and
+# `b` that of the root, which has the specification of the chain.
+_ENDS = """
+    SELECT e.project_id, e.session_id, e.time, e.type = 'session.error',
+        coalesce(e.data->>'failure_signature', ''), coalesce(e.data->>'retry_cause', ''),
+        coalesce(s.failure_title, ''), coalesce(extract(epoch FROM
+            (e.data->>'finished_at')::timestamptz - coalesce(s.started_at, (
+                SELECT max(l.data->>'started_at')::timestamptz FROM sessions_app_sessionevent l
+                WHERE l.session_id = e.session_id AND s.id IS NULL)))::float8, 0),
+        coalesce(q.name, r.data->'archive'->>'queue', ''),
+        coalesce(c.image, r.data->'archive'->'spec'->>'image',
+            b.data->'archive'->'spec'->>'image', ''),
+        coalesce(e.data->>'node', ''),
+        CASE WHEN e.attempt = 0 THEN '{}' ELSE coalesce(
+            (SELECT array_agg(DISTINCT a.failure_signature::text) FROM sessions_app_session a
+                WHERE a.root_id = e.root_id AND a.retry_count < e.attempt
+                    AND a.failure_signature <> ''),
+            (SELECT array_agg(DISTINCT l.data->>'failure_signature')
+                FROM jsonb_array_elements_text(r.data->'archive'->'chain') AS chain(id)
+                JOIN sessions_app_sessionevent l ON l.session_id = chain.id::uuid
+                WHERE l.type = 'session.error' AND l.attempt < e.attempt
+                    AND l.data->>'failure_signature' <> ''),
+            '{}') END
+    FROM sessions_app_sessionevent e
+    JOIN sessions_app_project p ON p.id = e.project_id
+    LEFT JOIN sessions_app_session s ON s.id = e.session_id
+    LEFT JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    LEFT JOIN sessions_app_queue q ON q.id = s.queue_id
+    LEFT JOIN sessions_app_sessionevent r ON s.id IS NULL AND r.session_id = e.session_id
+        AND r.type = 'session.archived'
+    LEFT JOIN sessions_app_sessionevent b ON s.id IS NULL AND b.session_id = e.root_id
+        AND b.type = 'session.archived'
+    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
+        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
+        AND (e.type = 'session.error' AND e.data->>'failure_signature' <> ''
+            OR e.type = 'session.terminated' AND e.attempt > 0)
+    ORDER BY e.xid, e.id
+"""
+
+
+class Ended(NamedTuple):
+    """The end of an attempt: a failure, or a success after failures."""
+
+    project_id: int
+    session_id: UUID
+    time: datetime
+    failed: bool
+    key: str
+    cause: str
+    title: str
+    run_seconds: float
+    queue: str
+    image: str
+    node: str
+    earlier: list[str]
+    """The keys of the failures of the chain before it, each once."""
+
+
+def ends_between(place: Cursor, reached: Cursor) -> list[Ended]:
+    """Return the ends after `place` up to `reached`, in order; both are of one epoch."""
+    if reached == place:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_ENDS, stretch_range(place, reached))
+        return [Ended._make(row) for row in cursor.fetchall()]

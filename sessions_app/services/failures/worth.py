@@ -1,0 +1,171 @@
+"""Adds the ends of chains to the figures of their days: what retries were worth."""
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from sessions_app.core.retry_worth import Dimension, Worth, worth_of
+from sessions_app.db.bulk import array, columns
+from sessions_app.models.reports import VALUE_LENGTH
+from sessions_app.services.failures.chain_ends import ChainEnd, Ends
+
+MOST_VALUES = 1_000
+"""Maximum number of values of a dimension on a day of a project; all others are one row."""
+OTHERS = ""
+"""The value of that row."""
+
+_KNOWN = """
+    SELECT d.project_id, d.dimension, d.day::text, d.value
+    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::text[])
+        AS v(project_id, dimension, day, value)
+    JOIN sessions_app_retryday d USING (project_id, dimension, day, value)
+"""
+_VALUES = """
+    SELECT v.project_id, v.dimension, v.day::text, (
+        SELECT count(*) FROM sessions_app_retryday d
+        WHERE d.project_id = v.project_id AND d.dimension = v.dimension AND d.day = v.day
+            AND d.value <> '')
+    FROM unnest(%s::bigint[], %s::text[], %s::date[]) AS v(project_id, dimension, day)
+"""
+_ADD = """
+    INSERT INTO sessions_app_retryday AS d
+        (project_id, dimension, day, value, chains, retried, recovered, given_up, cancelled,
+         attempts, run, rescued, wasted, waiting, recoveries)
+    SELECT v.project_id, v.dimension, v.day, v.value, v.chains, v.retried, v.recovered, v.given_up,
+        v.cancelled, v.attempts, v.run, v.rescued, v.wasted, v.waiting, v.recoveries::bigint[]
+    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::text[], %s::bigint[], %s::bigint[],
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::float8[],
+        %s::float8[], %s::float8[], %s::text[])
+        AS v(project_id, dimension, day, value, chains, retried, recovered, given_up, cancelled,
+             attempts, run, rescued, wasted, waiting, recoveries)
+    ON CONFLICT (project_id, dimension, day, value) DO UPDATE SET
+        chains = d.chains + excluded.chains,
+        retried = d.retried + excluded.retried,
+        recovered = d.recovered + excluded.recovered,
+        given_up = d.given_up + excluded.given_up,
+        cancelled = d.cancelled + excluded.cancelled,
+        attempts = d.attempts + excluded.attempts,
+        run = d.run + excluded.run,
+        rescued = d.rescued + excluded.rescued,
+        wasted = d.wasted + excluded.wasted,
+        waiting = d.waiting + excluded.waiting,
+        recoveries = CASE WHEN excluded.recoveries = '{}' THEN d.recoveries ELSE ARRAY(
+            SELECT coalesce(u.old, 0) + coalesce(u.new, 0)
+            FROM unnest(d.recoveries, excluded.recoveries) WITH ORDINALITY AS u(old, new, bucket)
+            ORDER BY u.bucket) END
+"""
+# A chain that recovered ends no second time, so nothing of recoveries is ever taken back. Days that
+# are no longer kept have no row.
+_TAKE = """
+    UPDATE sessions_app_retryday d SET
+        chains = d.chains - v.chains, retried = d.retried - v.retried,
+        given_up = d.given_up - v.given_up, cancelled = d.cancelled - v.cancelled,
+        attempts = d.attempts - v.attempts, run = d.run - v.run, wasted = d.wasted - v.wasted,
+        waiting = d.waiting - v.waiting
+    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::text[], %s::bigint[], %s::bigint[],
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::float8[], %s::float8[])
+        AS v(project_id, dimension, day, value, chains, retried, given_up, cancelled, attempts,
+             run, wasted, waiting)
+    WHERE d.project_id = v.project_id AND d.dimension = v.dimension AND d.day = v.day
+        AND d.value = v.value
+"""
+_FORGET = """
+    DELETE FROM sessions_app_retryday WHERE id IN (
+        SELECT id FROM sessions_app_retryday WHERE day < %s ORDER BY day LIMIT %s)
+"""
+
+
+class Place(NamedTuple):
+    """What a row is about; the day is in ISO 8601."""
+
+    project_id: int
+    dimension: str
+    day: str
+    value: str
+
+
+Figures = dict[Place, Worth]
+
+
+def worth_add(ends: Ends, first_day: date | None) -> None:
+    """Add chains that ended, and take back the ends that theirs take the place of.
+
+    Ends before `first_day` were counted once, and stay. The caller holds the lock of the figures.
+    """
+
+    def counted(end: ChainEnd) -> bool:
+        return first_day is None or end.day >= first_day
+
+    added = _figures(end for end in ends.added if counted(end))
+    taken = _figures(before for before, _ in ends.replaced if counted(before))
+    if not added:
+        return
+    kept = _kept({*added, *taken})
+    with connection.cursor() as cursor:
+        cursor.execute(_ADD, columns([_row(*each) for each in _merged(added, kept)]))
+        if taken:
+            cursor.execute(_TAKE, columns([_taken(*each) for each in _merged(taken, kept)]))
+
+
+def worth_forget(before: date, limit: int) -> int:
+    """Delete at most `limit` rows of days before a day. Return their number."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET, [before, limit])
+        return int(cursor.rowcount)
+
+
+def _figures(ends: Iterable[ChainEnd]) -> Figures:
+    found: Figures = {}
+    for end in ends:
+        day = end.day.isoformat()
+        for (dimension, value), worth in worth_of(end.state, end.attempts).items():
+            place = Place(end.project_id, dimension.value, day, value[:VALUE_LENGTH])
+            found.setdefault(place, Worth()).add(worth)
+    return found
+
+
+def _kept(places: set[Place]) -> set[Place]:
+    """Return the places that have a row of their own, or get one now."""
+    own = {place for place in places if place.dimension != Dimension.ALL}
+    with connection.cursor() as cursor:
+        known: set[Place] = set()
+        if own:
+            cursor.execute(_KNOWN, columns(sorted(own)))
+            known = {Place._make(row) for row in cursor.fetchall()}
+        new = own - known
+        room: dict[tuple[int, str, str], int] = {}
+        if new:
+            cursor.execute(_VALUES, columns(sorted({place[:3] for place in new})))
+            room = {(at, by, day): MOST_VALUES - count for at, by, day, count in cursor.fetchall()}
+    for place in sorted(new):
+        if room[place[:3]] > 0:
+            room[place[:3]] -= 1
+            known.add(place)
+    return known
+
+
+def _merged(figures: Figures, kept: set[Place]) -> list[tuple[Place, Worth]]:
+    """Return the figures in the order of their rows, with those of all others as one row."""
+    found: Figures = {}
+    for place, worth in figures.items():
+        at = place if place in kept else place._replace(value=OTHERS)
+        found.setdefault(at, Worth()).add(worth)
+    return sorted(found.items(), key=lambda each: each[0])
+
+
+def _row(place: Place, worth: Worth) -> tuple[Any, ...]:
+    buckets = range(max(worth.recoveries, default=-1) + 1)
+    recoveries = array(worth.recoveries.get(bucket, 0) for bucket in buckets)
+    return (
+        *place, worth.chains, worth.retried, worth.recovered, worth.given_up, worth.cancelled,
+        worth.attempts, worth.run, worth.rescued, worth.wasted, worth.waiting, recoveries,
+    )  # fmt: skip
+
+
+def _taken(place: Place, worth: Worth) -> tuple[Any, ...]:
+    return (
+        *place, worth.chains, worth.retried, worth.given_up, worth.cancelled, worth.attempts,
+        worth.run, worth.wasted, worth.waiting,
+    )  # fmt: skip

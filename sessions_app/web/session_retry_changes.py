@@ -1,0 +1,183 @@
+"""Another attempt of a chain with something changed: the form beside the button that retries."""
+
+import shlex
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+from pydantic import ValidationError
+
+from sessions_app.api.requests.bodies import MAX_REASON, SessionRetry
+from sessions_app.authorization import Action
+from sessions_app.core.errors import DomainError, InvalidInput
+from sessions_app.models import Session
+from sessions_app.selectors.sessions import session_get
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.web.form_fields import shown_field
+from sessions_app.web.fragments import fragment, session_or_404
+from sessions_app.web.parts import Field
+from sessions_app.web.visitor import visitor
+
+LONGEST = 200_000
+"""Most characters of a command, and of all variables."""
+TITLE = "Retry with changes"
+_LINES = forms.Textarea
+
+
+class RetryChangesForm(forms.Form):
+    """What the next attempt runs instead. What is not changed here stays as it is.
+
+    After `is_valid`, `asked` are the changes in the form of the service.
+    """
+
+    image = forms.CharField(label="Image", required=False, max_length=512)
+    priority = forms.IntegerField(label="Priority", widget=forms.NumberInput)
+    batch_timeout = forms.FloatField(
+        label="Run limit",
+        required=False,
+        widget=forms.TextInput,
+        help_text="in seconds; empty: no limit",
+    )
+    command = forms.CharField(
+        label="Command",
+        required=False,
+        max_length=LONGEST,
+        widget=_LINES,
+        help_text="as in a shell, with quotes around what has spaces",
+    )
+    resources = forms.CharField(
+        label="Resources",
+        required=False,
+        max_length=10_000,
+        widget=_LINES,
+        help_text="only those that change, one a line: memory=8Gi",
+    )
+    environ = forms.CharField(
+        label="Variables",
+        required=False,
+        max_length=LONGEST,
+        strip=False,
+        widget=_LINES,
+        help_text="only those that change, one a line: NAME=value; NAME alone removes it",
+    )
+    reason = forms.CharField(
+        label="Reason",
+        required=False,
+        max_length=MAX_REASON,
+        help_text="for everybody who looks at the attempt",
+    )
+
+    asked: dict[str, Any]
+
+    def __init__(self, found: Session, sent: QueryDict | None) -> None:
+        super().__init__(sent, initial=_present(found))
+
+    def clean_command(self) -> list[str]:
+        """Split the command into its words."""
+        try:
+            return shlex.split(self.cleaned_data["command"])
+        except ValueError as error:
+            raise forms.ValidationError("A quote has no end.") from error
+
+    def clean_resources(self) -> dict[str, str]:
+        """Read the amounts."""
+        return {name: amount for name, amount in self._pairs("resources") if amount is not None}
+
+    def clean_environ(self) -> dict[str, str | None]:
+        """Read the variables; None removes one."""
+        return dict(self._pairs("environ"))
+
+    def _pairs(self, field: str) -> list[tuple[str, str | None]]:
+        pairs: list[tuple[str, str | None]] = []
+        for line in self.cleaned_data[field].splitlines():
+            name, given, value = line.partition("=")
+            if not line.strip():
+                continue
+            if field == "resources" and not given:
+                raise forms.ValidationError(f"{line.strip()[:40]} needs an amount: memory=8Gi.")
+            plain = value.strip() if field == "resources" else value
+            pairs.append((name.strip(), plain if given else None))
+        return pairs
+
+    def clean(self) -> None:
+        """Check what is asked for, as a call of the API is checked."""
+        changed = {name: self.cleaned_data.get(name) for name in self.changed_data}
+        reason = changed.pop("reason", "")
+        if self.errors:
+            return
+        try:
+            body = SessionRetry.model_validate({"changes": changed, "reason": reason})
+        except ValidationError as error:
+            for each in error.errors():
+                names = [str(part) for part in each["loc"] if part != "changes"]
+                self.refuse(".".join(names), str(each["msg"]).removeprefix("Value error, "))
+            return
+        self.asked = body.asked()
+
+    def refuse(self, name: str, text: str) -> None:
+        """Say what is wrong at the field of a name such as `changes.environ`, or for the whole."""
+        field = name.removeprefix("changes.").partition(".")[0]
+        self.add_error(field if field in self.fields else None, text)
+
+    def shown(self) -> list[Field]:
+        """Return the fields as the page shows them."""
+        wide = {"command", "environ"}
+        return [shown_field(bound, wide=bound.name in wide, rows=3) for bound in self]
+
+
+def _present(found: Session) -> dict[str, Any]:
+    spec = found.spec
+    return {
+        "image": spec.image,
+        "command": shlex.join(spec.command or []),
+        "priority": found.priority,
+        "batch_timeout": spec.batch_timeout,
+    }
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@never_cache
+def retry_changes(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Show the form; a POST retries the session, and shows the new attempt."""
+    found = session_or_404(request, session_id)
+    form = RetryChangesForm(found, request.POST if request.method == "POST" else None)
+    if form.is_bound and form.is_valid():
+        child = _retry(request, form, session_id)
+        if child is not None:
+            messages.success(request, "This is the new attempt.")
+            return _show(request, child)
+    context = {
+        "title": TITLE,
+        "fields": form.shown(),
+        "refused": " ".join(str(each) for each in form.non_field_errors()),
+    }
+    status = 400 if form.is_bound else 200
+    return fragment(request, "retry_changes", found, context, status)
+
+
+def _retry(request: HttpRequest, form: RetryChangesForm, session_id: UUID) -> UUID | None:
+    """Return the new attempt; None if it was refused, which the form then says."""
+    actor = visitor(request)
+    try:
+        found = session_get(actor, session_id, Action.SESSION_RETRY)
+        return session_retry(session_id, found.root_id, by=actor.name, changes=form.asked)
+    except InvalidInput as error:
+        for name, texts in error.errors.items():
+            form.refuse(name, " ".join(texts))
+    except DomainError as error:
+        form.refuse("", f"{error.title}: {error.detail}.")
+    return None
+
+
+def _show(request: HttpRequest, child: UUID) -> HttpResponse:
+    if request.headers.get("HX-Request") == "true":
+        return HttpResponse(headers={"HX-Redirect": reverse("session", args=[child])})
+    return redirect("session", child)

@@ -1,0 +1,506 @@
+"""Breakers across chains: many chains that fail alike stop retrying, and one probes for all."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from reprise.monitoring.metrics import _Database
+from reprise.operations.work import breakers as night_lines
+from retry.evidence.termination import Termination
+from sessions_app.db import steps
+from sessions_app.models import (
+    AuditEntry,
+    Breaker,
+    BreakerFailure,
+    FailureReader,
+    FailureSignature,
+    Project,
+    Queue,
+    RetryDecision,
+    RetrySettings,
+    Session,
+    SessionEvent,
+)
+from sessions_app.models.tenants import Role
+from sessions_app.selectors.breakers import breakers_open
+from sessions_app.services.breakers.acts import breaker_close, breaker_open
+from sessions_app.services.breakers.sweep import breakers_sweep, stretch_count
+from sessions_app.services.chains.breaker_holds import breaker_held_resume
+from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.failures.count import failures_count
+from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.tasks import sweep_retries
+from tests import factories
+from tests.agent import Api
+from tests.factories import decision, policy, reread, tip
+from tests.invariants import check_all
+from tests.racing import race
+
+pytestmark = pytest.mark.django_db(transaction=True)
+RETRIED = policy(max_retries=5)
+TEXT = "error: the license server does not answer\n"
+RULE = {"chains": 3, "window": 600, "probe_after": 60}
+
+
+def asked(at: Project | None = None, **rule: Any) -> None:
+    """Set the breaker of a project, or of the cluster, and let the sweep see it."""
+    RetrySettings.objects.update_or_create(
+        project=at, domain=None, defaults={"breaker": {**RULE, **rule}}
+    )
+    breakers_sweep()
+
+
+def failed(session: Session, text: str = TEXT, **facts: Any) -> Session:
+    """Run a session until it fails with a text."""
+    factories.start(session)
+    sessions_settle({session.pk: End(Termination(**({"exit_code": 1} | facts)), log_tail=text)})
+    return reread(session)
+
+
+def chains(at: Project, count: int, text: str = TEXT, **fields: Any) -> list[Session]:
+    """New chains whose first attempt failed with a text."""
+    fields = {"retry_policy": RETRIED, **fields}
+    return [failed(factories.submit(at, **fields), text) for _ in range(count)]
+
+
+def opened(at: Project, **rule: Any) -> tuple[Breaker, list[Session]]:
+    """An open breaker, and the chains that opened it, whose retries are held by it now."""
+    asked(at, **rule)
+    found = chains(at, 3)
+    breakers_sweep()
+    retries_dispatch()
+    (breaker,) = Breaker.objects.all()
+    assert breaker.state == "open"
+    return breaker, found
+
+
+def hold(session: Session) -> tuple[str, str, str]:
+    found = decision(session)
+    return found.state, found.held_for, found.held_key
+
+
+def probing(breaker: Breaker) -> Session:
+    """Let the next probe begin. Return the attempt that probes."""
+    Breaker.objects.filter(pk=breaker.pk).update(probe_at=F("opened_at"))
+    breakers_sweep()
+    assert breaker_held_resume() == 1
+    retries_dispatch()
+    breaker.refresh_from_db()
+    assert breaker.probe is not None
+    made = RetryDecision.objects.get(pk=breaker.probe).next_session_id
+    assert made is not None
+    return Session.objects.get(pk=made)
+
+
+def test_a_breaker_opens_and_holds_retries_but_no_first_attempts(at: Project) -> None:
+    breaker, found = opened(at)
+    key = f"project:{at.pk}/{found[0].failure_signature}"
+    assert (breaker.chains, breaker.reason) == (3, "3 chains failed so within 600 s")
+    for each in found:
+        assert hold(each) == ("held", "breaker", key)
+        assert reread(each).retry_state == "held"
+    shown = Api(factories.token(factories.user(superuser=True))).read(f"sessions/{found[0].pk}/")
+    assert shown["retry_state"]["held_for"] == "breaker"
+    (late,) = chains(at, 1)
+    assert hold(late) == ("held", "breaker", key)
+    (other,) = chains(at, 1, "error: disk is full\n")
+    assert hold(other)[0] == "scheduled"
+    assert tip(factories.submit(at)).status == "PENDING"
+    retries_dispatch()
+    assert hold(other)[0] == "dispatched"
+    assert check_all() == []
+
+
+def test_less_than_its_rule_asks_does_not_open_one(at: Project) -> None:
+    asked(at)
+    for each in chains(at, 2):
+        retries_dispatch()
+        failed(tip(each))
+    breakers_sweep()
+    assert BreakerFailure.objects.count() == 2
+    assert not Breaker.objects.exists()
+
+
+def test_generic_signatures_and_platform_causes_open_none(at: Project) -> None:
+    asked(at, chains=2)
+    chains(at, 3, "Killed\n")
+    for _ in range(3):
+        failed(factories.submit(at, retry_policy=RETRIED), "", conditions=("Evicted",))
+    breakers_sweep()
+    assert not Breaker.objects.exists()
+
+
+def test_a_muted_signature_opens_none_and_closes_what_is_open(at: Project) -> None:
+    asked(at)
+    first, *_ = chains(at, 1)
+    failures_count()
+    FailureSignature.objects.filter(project=at).update(muted=True)
+    chains(at, 3)
+    breakers_sweep()
+    assert not Breaker.objects.exists()
+    FailureSignature.objects.filter(project=at).update(muted=False)
+    chains(at, 3)
+    breakers_sweep()
+    assert Breaker.objects.get().state == "open"
+    FailureSignature.objects.filter(project=at).update(muted=True)
+    breakers_sweep()
+    assert Breaker.objects.get().reason == "the signature was muted"
+    assert first.failure_signature == Breaker.objects.get().signature
+
+
+def test_the_cluster_needs_three_projects(at: Project) -> None:
+    asked(None, chains=4)
+    projects = [at, factories.project(), factories.project()]
+    chains(projects[0], 4)
+    chains(projects[1], 1)
+    breakers_sweep()
+    assert not Breaker.objects.exists()
+    chains(projects[1], 2)
+    chains(projects[2], 1)
+    breakers_sweep()
+    breaker = Breaker.objects.get()
+    assert (breaker.scope, breaker.chains) == ("cluster", 8)
+    retries_dispatch()
+    assert RetryDecision.objects.filter(held_for="breaker").count() == 8
+    events = SessionEvent.objects.filter(type="breaker.opened")
+    assert sorted(events.values_list("project_id", flat=True)) == sorted(p.pk for p in projects)
+
+
+def test_a_queue_has_its_own(at: Project) -> None:
+    Queue.objects.filter(project=at, is_default=True).update(breaker=RULE)
+    breakers_sweep()
+    other = factories.queue(at, name="other")
+    chains(at, 2)
+    chains(at, 3, queue=other.name)
+    breakers_sweep()
+    assert not Breaker.objects.exists()
+    chains(at, 1)
+    breakers_sweep()
+    (breaker,) = Breaker.objects.all()
+    retries_dispatch()
+    assert breaker.queue is not None
+    assert RetryDecision.objects.filter(held_for="breaker").count() == 3
+
+
+def test_a_probe_that_succeeds_closes_it_and_all_go_on(at: Project) -> None:
+    breaker, found = opened(at)
+    breakers_sweep()
+    assert Breaker.objects.get().probe is None
+    probe = probing(breaker)
+    assert probe.root_id == found[0].pk
+    assert [hold(each)[0] for each in found] == ["dispatched", "held", "held"]
+    breakers_sweep()
+    assert Breaker.objects.get().state == "open"
+    factories.settle(factories.start(probe), status="terminated")
+    breakers_sweep()
+    breaker.refresh_from_db()
+    assert (breaker.state, breaker.reason) == ("closed", "the probe succeeded")
+    assert breaker_held_resume() == 2
+    retries_dispatch()
+    assert [hold(each)[0] for each in found] == ["dispatched"] * 3
+    breakers_sweep()
+    assert Breaker.objects.get().state == "closed"
+    types = SessionEvent.objects.filter(session_id=breaker.pk).order_by("seq")
+    assert list(types.values_list("type", "seq")) == [("breaker.opened", 1), ("breaker.closed", 2)]
+    assert check_all() == []
+
+
+def test_a_probe_that_fails_alike_doubles_the_delay(at: Project) -> None:
+    breaker, found = opened(at)
+    probe = probing(breaker)
+    assert hold(failed(probe))[:2] == ("held", "breaker")
+    breakers_sweep()
+    breaker.refresh_from_db()
+    assert (breaker.state, breaker.probe, breaker.probe_delay) == ("open", None, 120)
+    assert breaker.probe_at is not None
+    second = probing(breaker)
+    assert second.root_id == found[1].pk
+    assert breaker.probes == 2
+
+
+def test_a_probe_that_fails_otherwise_closes_it(at: Project) -> None:
+    breaker, _ = opened(at)
+    failed(probing(breaker), "error: disk is full\n")
+    breakers_sweep()
+    breaker.refresh_from_db()
+    assert breaker.reason == "the probe failed with another signature"
+
+
+@pytest.mark.parametrize("end", ["platform", "cancelled", "never", "cancelled before"])
+def test_a_probe_that_says_nothing_is_handed_on(at: Project, end: str) -> None:
+    breaker, found = opened(at)
+    if end == "cancelled before":
+        Breaker.objects.update(probe_at=F("opened_at"))
+        breakers_sweep()
+        chain_cancel(found[0].pk, by="ann")
+    else:
+        probe = probing(breaker)
+        if end == "platform":
+            failed(probe, "", conditions=("Evicted",))
+        elif end == "cancelled":
+            chain_cancel(found[0].pk, by="ann")
+        else:
+            Breaker.objects.update(probe_since=F("probe_since") - timedelta(minutes=31))
+    breakers_sweep()
+    breaker.refresh_from_db()
+    assert (breaker.state, breaker.probe, breaker.probe_delay) == ("open", found[1].pk, 60)
+    assert check_all() == []
+
+
+def test_retries_by_hand_are_not_held(at: Project) -> None:
+    _, found = opened(at)
+    assert session_retry(found[0].pk, found[0].pk, by="ann")
+    assert hold(found[0])[0] == "dispatched"
+
+
+def test_a_switch_goes_on_holding_what_a_breaker_lets_go(at: Project) -> None:
+    breaker, found = opened(at)
+    RetrySettings.objects.filter(project=at).update(mode="paused")
+    breaker_close(breaker.pk, reason="fixed", mute=False, by="ann")
+    assert breaker_held_resume() == 3
+    assert {hold(each)[:2] for each in found} == {("held", "switch")}
+    assert breaker_held_resume() == 0
+    RetrySettings.objects.filter(project=at).update(mode="on")
+    assert held_resume() == 3
+    retries_dispatch()
+    assert {hold(each)[0] for each in found} == {"dispatched"}
+    assert check_all() == []
+
+
+def test_a_breaker_goes_on_holding_what_a_switch_lets_go(at: Project) -> None:
+    asked(at)
+    RetrySettings.objects.filter(project=at).update(mode="paused")
+    found = chains(at, 3)
+    breakers_sweep()
+    RetrySettings.objects.filter(project=at).update(mode="on")
+    assert held_resume() == 3
+    retries_dispatch()
+    assert {hold(each)[:2] for each in found} == {("held", "breaker")}
+
+
+def test_what_is_held_twice_waits_for_both(at: Project) -> None:
+    breaker, found = opened(at)
+    queue = Queue.objects.get(project=at, is_default=True)
+    own = breaker_open(at, queue, breaker.signature, reason="known", by="ann")
+    breaker_close(breaker.pk, reason="", mute=False, by="ann")
+    assert breaker_held_resume() == 3
+    assert {hold(each) for each in found} == {("held", "breaker", str(own))}
+
+
+def test_people_open_close_and_mute(at: Project) -> None:
+    signature = "0123456789ab"
+    breaker = breaker_open(at, None, signature, reason="maintenance", by="ann")
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "open"
+    breaker_close(breaker.pk, reason="done", mute=True, by="ann")
+    again = reread_breaker(breaker)
+    assert (again.state, again.closed_by, again.muted) == ("closed", "ann", True)
+    acts = AuditEntry.objects.filter(object_type="breaker").order_by("pk")
+    assert list(acts.values_list("action", flat=True)) == ["breaker.open", "breaker.close"]
+
+
+def reread_breaker(breaker: Breaker) -> Breaker:
+    return Breaker.objects.get(pk=breaker.pk)
+
+
+def test_a_muted_breaker_does_not_open_by_itself(at: Project) -> None:
+    breaker, _ = opened(at)
+    breaker_close(breaker.pk, reason="", mute=True, by="ann")
+    chains(at, 3)
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "closed"
+
+
+def test_what_failed_before_it_closed_does_not_open_it_again(at: Project) -> None:
+    breaker, _ = opened(at)
+    breaker_close(breaker.pk, reason="", mute=False, by="ann")
+    chains(at, 2)
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "closed"
+    chains(at, 1)
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "open"
+
+
+def test_it_closes_when_nothing_waits_and_nothing_fails(at: Project) -> None:
+    breaker, found = opened(at)
+    for each in found:
+        chain_cancel(each.pk, by="ann")
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "open"
+    Breaker.objects.update(opened_at=F("opened_at") - timedelta(hours=1))
+    BreakerFailure.objects.update(failed_at=F("failed_at") - timedelta(hours=1))
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "closed"
+
+
+def test_without_a_rule_it_closes_and_forgets(at: Project) -> None:
+    breaker, _ = opened(at)
+    RetrySettings.objects.update(breaker=None)
+    breakers_sweep()
+    assert reread_breaker(breaker).state == "closed"
+    assert not BreakerFailure.objects.exists()
+    assert not FailureReader.objects.filter(pk=3).exists()
+    with CaptureQueriesContext(connection) as seen:
+        breakers_sweep()
+    assert len(seen) == 1
+
+
+def test_two_sweeps_at_once_open_one_breaker_with_one_probe(at: Project) -> None:
+    asked(at)
+    found = chains(at, 3)
+    race(breakers_sweep, breakers_sweep)
+    retries_dispatch()
+    assert SessionEvent.objects.filter(type="breaker.opened").count() == 1
+    Breaker.objects.update(probe_at=F("opened_at"))
+    race(breakers_sweep, breakers_sweep)
+    assert Breaker.objects.get().probes == 1
+    race(breaker_held_resume, breaker_held_resume)
+    race(retries_dispatch, retries_dispatch)
+    assert sorted(hold(each)[0] for each in found) == ["dispatched", "held", "held"]
+    assert check_all() == []
+
+
+def test_stretches_count_each_chain_once(at: Project) -> None:
+    asked(at)
+    chains(at, 3)
+    more = True
+    while more:
+        _, more = stretch_count(2)
+    assert BreakerFailure.objects.count() == 3
+    assert Breaker.objects.count() == 1
+
+
+def test_without_breakers_dispatch_takes_no_statement_more(at: Project) -> None:
+    chains(at, 1)
+    with CaptureQueriesContext(connection) as without:
+        retries_dispatch()
+    breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+    chains(at, 1)
+    with CaptureQueriesContext(connection) as beside:
+        retries_dispatch()
+    assert len(beside) == len(without) + 1
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "breakers.md").read_text()
+
+
+def test_the_example_of_the_docs_works_over_rest(at: Project) -> None:
+    """Its settings open a breaker, which people see, close and open."""
+    api = Api(factories.token(factories.user("ann", project=at, role=Role.MAINTAINER)))
+    (rule, own) = [json.loads(text) for text in re.findall(r"-d '(.*?)'", DOCS)]
+    settings = f"retry-settings/projects/{at.address}/"
+    answer = api.call("PATCH", settings, rule)
+    assert answer.json()["breaker"] == rule["breaker"], answer.content
+    queue = api.call("PATCH", f"queues/{at.address}/default/", own)
+    assert queue.json()["breaker"] == {"chains": 5, "window": 600, "probe_after": 60}
+    breakers_sweep()
+    session, *_ = chains(at, 3)
+    failures_count()
+    breakers_sweep()
+    retries_dispatch()
+    (found,) = api.read("breakers/?state=open")["results"]
+    assert (found["project"], found["queue"], found["chains"]) == (at.address, None, 3)
+    assert (found["signature"], found["held"]) == (session.failure_signature, 3)
+    assert found["title"] == "error: the license server does not answer"
+    data = api.read(f"sessions/{session.pk}/retry-decision/")
+    assert (data["held_for"], data["state"]) == ("breaker", "held")
+    assert "The retry is held until the breaker of its signature closes." in data["explanation"]
+    path = f"breakers/{found['id']}/"
+    closed = api.post(f"{path}close/", {"reason": "it is up again"})
+    assert (closed.json()["state"], closed.json()["closed_by"]) == ("closed", "ann")
+    assert api.read(path)["held"] == 0
+    body = {"signature": found["signature"], "project": at.address, "queue": "default"}
+    assert api.post("breakers/", body).status_code == 201
+    assert api.post("breakers/", body).status_code == 409
+    assert check_all() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"signature": "x"}, "signature"),
+        ({"signature": "0123456789ab", "queue": "default"}, "queue"),
+        ({"signature": "0123456789ab", "project": "acme/work", "queue": "gone"}, "queue"),
+        ({"signature": "0123456789ab", "project": "acme/gone"}, "project"),
+        ({}, "signature"),
+    ],
+)
+def test_bad_input_names_its_field(at: Project, body: dict[str, Any], field: str) -> None:
+    assert at.address == "acme/work"
+    root = Api(factories.token(factories.user("root", superuser=True)))
+    answer = root.post("breakers/", body)
+    assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
+
+
+@pytest.mark.parametrize("rule", [{"chains": 1}, {"window": 1}, {"more": 1}, [], "on"])
+def test_a_bad_rule_is_refused(at: Project, rule: Any) -> None:
+    root = Api(factories.token(factories.user("root", superuser=True)))
+    for path in (f"retry-settings/projects/{at.address}/", f"queues/{at.address}/default/"):
+        answer = root.call("PATCH", path, {"breaker": rule})
+        assert answer.status_code == 400, answer.content
+        assert all(name.startswith("breaker") for name in answer.json()["errors"])
+    refused = root.call("PATCH", "retry-settings/domains/acme/", {"breaker": {}})
+    assert list(refused.json()["errors"]) == ["breaker"]
+
+
+def test_a_list_is_a_fixed_number_of_statements(at: Project) -> None:
+    root = Api(factories.token(factories.user("root", superuser=True)))
+    root.read("breakers/")  # the first call with a token writes that it was used
+    counts = []
+    for number in (1, 20):
+        for place in range(number):
+            factories.breaker(at, signature=f"{number:06d}{place:06d}")
+        with CaptureQueriesContext(connection) as seen:
+            root.read("breakers/")
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+def test_it_is_measured_and_swept_by_the_task(at: Project) -> None:
+    breaker, found = opened(at)
+    (metric,) = (each for each in _Database().collect() if each.name == "reprise_breakers_open")
+    assert [each.value for each in metric.samples] == [1]
+    breaker_close(breaker.pk, reason="", mute=False, by="ann")
+    sweep_retries()
+    assert {hold(each)[0] for each in found} == {"dispatched"}
+
+
+@pytest.mark.parametrize("place", ["breakers.before_commit", "breakers.after_commit"])
+def test_a_death_around_the_commit_loses_nothing(
+    at: Project, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever dies there has opened all or nothing; the next sweep ends with the same."""
+    asked(at)
+    found = chains(at, 3)
+
+    def dies(name: str) -> None:
+        if name == place:
+            raise RuntimeError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "failpoint", dies)
+        with pytest.raises(RuntimeError):
+            breakers_sweep()
+    breakers_sweep()
+    retries_dispatch()
+    assert SessionEvent.objects.filter(type="breaker.opened").count() == 1
+    assert {hold(each)[1] for each in found} == {"breaker"}
+    assert check_all() == []
+
+
+def test_the_night_page_names_open_breakers(at: Project) -> None:
+    made = factories.breaker(at, reason="the licence server is down")
+    (problem,) = night_lines(breakers_open(5))
+    assert (problem.kind, problem.subject) == ("breaker_open", str(made.pk))
+    assert "acme/work" in problem.sentence
+    assert "the licence server is down" in problem.sentence

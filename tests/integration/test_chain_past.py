@@ -1,0 +1,153 @@
+"""Decisions that look at the past of their chain: equal failures, and retries within a window."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from retry.evidence.termination import Termination
+from sessions_app.models import Project, RetryDecision, Session
+from sessions_app.models.tenants import Role
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
+from tests import factories
+from tests.agent import Api
+from tests.invariants import check_all
+
+
+@pytest.fixture
+def api(at: Project) -> Api:
+    return Api(factories.token(factories.user(project=at, role=Role.MEMBER)))
+
+
+def fails(session: Session, message: str = "", **facts: Any) -> RetryDecision:
+    """End the newest attempt of a chain in this way, and bring the next one."""
+    tip = factories.start(factories.tip(session))
+    sessions_settle({tip.pk: End(Termination(exit_code=1, message=message, **facts))})
+    decided = factories.decision(tip)
+    retries_dispatch()
+    return decided
+
+
+def test_the_same_failure_ends_a_chain(at: Project, api: Api) -> None:
+    policy = factories.policy(max_retries=9, stop_after_same=2)
+    session = factories.submit(at, retry_policy=policy)
+    assert fails(session, "error: no such table").reason == "inline_retry"
+    assert fails(session, "error: disk is broken").reason == "inline_retry"
+    assert fails(session, conditions=("Preempted",)).reason == "inline_retry"
+    last = fails(session, "error: disk is broken")
+    assert (last.reason, last.state) == ("repeating_failure", "final")
+    tip = api.read(f"sessions/{last.pk}/")
+    assert tip["retry_state"]["state"] == "exhausted"
+    said = api.read(f"sessions/{last.pk}/retry-decision/")["explanation"]
+    key = tip["failure_signature"]
+    assert any(f"The last 2 failures are the same one, {key}" in each for each in said)
+    assert check_all() == []
+
+
+def test_a_rule_stops_after_equal_failures(at: Project) -> None:
+    rule = {"name": "any", "action": "Retry", "stopAfterSame": 3}
+    factories.named_policy("p", rules=[{**rule, "onCauses": ["kernel_nonzero_exit"]}])
+    session = factories.submit(at, retry_policies=["p"], retry_policy=factories.policy())
+    reasons = [fails(session, f"error: row {row} is bad").reason for row in range(3)]
+    assert reasons == ["rule_retry", "rule_retry", "repeating_failure"]
+
+
+def test_retries_count_within_the_window(at: Project, api: Api) -> None:
+    policy = factories.policy(max_retries=2, retry_window=3600)
+    session = factories.submit(at, retry_policy=policy)
+    assert [fails(session).used for _ in range(2)] == [0, 1]
+    RetryDecision.objects.update(decided_at=timezone.now() - timedelta(hours=1))
+    assert [fails(session).used for _ in range(2)] == [0, 1]
+    last = fails(session)
+    assert (last.reason, last.used, last.limit) == ("max_retries", 2, 2)
+    state = api.read(f"sessions/{last.pk}/")["retry_state"]
+    assert state["max_attempts"] is None
+    assert state["budgets"] == [{"name": "inline/failure", "used": 4, "limit": 2, "window": 3600.0}]
+    assert check_all() == []
+
+
+def told(session: Session, step: float | None) -> Session:
+    """The next failure of a chain, whose attempt told that it came so far; retried at once."""
+    tip = factories.start(factories.tip(session))
+    progress = None
+    if step is not None:
+        progress = {"step": step, "of": None, "note": "", "best": step, "rate": None}
+    end = End(Termination(exit_code=1, message="error: disk is broken"), progress=progress)
+    sessions_settle({tip.pk: end})
+    retries_dispatch()
+    return factories.reread(tip)
+
+
+def test_progress_resets_the_budget(at: Project, api: Api) -> None:
+    policy = factories.policy(max_retries=2, reset_on_progress=True)
+    session = factories.submit(at, retry_policy=policy)
+    attempts = [told(session, step) for step in (1, None, 5, None, 4)]
+    decisions = [factories.decision(each) for each in attempts]
+    assert [each.used for each in decisions] == [0, 1, 0, 1, 2]
+    assert [each.reason for each in decisions] == ["inline_retry"] * 4 + ["max_retries"]
+    marks = {"inline/failure": 2}
+    assert [each.retry_marks for each in attempts] == [None, None, None, marks, marks]
+    shown = api.read(f"sessions/{attempts[3].pk}/")["retry_state"]
+    assert shown["max_attempts"] is None
+    assert shown["budgets"] == [{"name": "inline/failure", "used": 1, "limit": 2}]
+    said = api.read(f"sessions/{attempts[4].pk}/retry-decision/")["explanation"]
+    assert any("2 of 2 retries for failures were used since the last progress" in s for s in said)
+    window = {"project": at.address, "since": (timezone.now() - timedelta(hours=1)).isoformat()}
+    for more, reasons in (
+        ({}, {"inline_retry": 4, "max_retries": 1}),
+        ({"reset_on_progress": False}, {"inline_retry": 2, "max_retries": 1}),
+    ):
+        body = {"retry_policy": {"max_retries": 2, **more}, "history": window}
+        response = api.post("retry-policies/simulate/", body)
+        raw = b"".join(response) if response.streaming else response.content
+        assert json.loads(raw)["summary"]["by_reason"] == reasons
+    assert check_all() == []
+
+
+def test_an_attempt_with_progress_is_no_equal_failure(at: Project) -> None:
+    session = factories.submit(at, retry_policy=factories.policy(max_retries=9, stop_after_same=2))
+    reasons = [factories.decision(told(session, step)).reason for step in (3, 5, 7, None)]
+    assert reasons == ["inline_retry"] * 4
+    assert factories.decision(told(session, 7)).reason == "repeating_failure"
+
+
+def test_one_statement_reads_the_past_of_all_chains_and_only_where_a_policy_looks(
+    at: Project,
+) -> None:
+    def reads(**policy: Any) -> int:
+        sessions = [factories.submit(at, retry_policy=factories.policy(**policy)) for _ in range(3)]
+        for each in sessions:
+            fails(each)
+        tips = [factories.start(factories.tip(each)) for each in sessions]
+        with CaptureQueriesContext(connection) as queries:
+            sessions_settle({each.pk: End(Termination(exit_code=1)) for each in tips})
+        return sum("AS signatures" in each["sql"] for each in queries)
+
+    assert reads() == 0
+    assert reads(stop_after_same=2) == 1
+    assert reads(retry_window=60) == 1
+
+
+def test_simulations_know_the_past(at: Project, api: Api) -> None:
+    session = factories.submit(at, retry_policy=factories.policy(max_retries=3))
+    for _ in range(4):
+        fails(session, "error: disk is broken")
+    window = {"project": at.address, "since": (timezone.now() - timedelta(hours=1)).isoformat()}
+    for draft, reasons in (
+        ({"stop_after_same": 3}, {"inline_retry": 2, "repeating_failure": 1}),
+        ({"max_retries": 1, "retry_window": 0.0001}, {"inline_retry": 4}),
+    ):
+        for given in (
+            {"history": window},
+            {"chains": [{"terminations": [{"exit_code": 1, "message": "error: x"}] * 4}]},
+        ):
+            body = {"retry_policy": {"max_retries": 3, **draft}, **given}
+            response = api.post("retry-policies/simulate/", body)
+            assert response.status_code == 200, response.content
+            raw = b"".join(response) if response.streaming else response.content
+            assert json.loads(raw)["summary"]["by_reason"] == reasons

@@ -1,0 +1,132 @@
+"""The failures of a project on its pages."""
+
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+
+from sessions_app.models import Breaker, FailureSignature, Project, Session
+from tests import factories
+from tests.integration.test_project_pages import statements
+from tests.pages import lead, project, read, signed_in, viewer
+
+__all__ = ["lead", "project", "viewer"]
+pytestmark = pytest.mark.django_db
+AT = "/projects/acme/work/failures/"
+
+
+@pytest.fixture
+def failed(project: Project) -> Session:
+    """A session whose failure is counted."""
+    session = factories.settle(factories.start(factories.submit(project)), message="disk is full")
+    factories.failure(session)
+    return session
+
+
+def test_a_lead_sees_where_it_fails_and_mutes_it(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    shown = read(lead, AT)
+    assert "disk is full" in shown
+    path = f"{AT}{failed.failure_signature}/"
+    for text in ("disk is full", "1 failed attempt of 1 chain", "node-1"):
+        assert text in read(lead, path)
+    answer = lead.post(path, {"mute": "1"}, follow=True)
+    assert "Muted: the list leaves it out." in answer.content.decode()
+    assert "disk is full" not in read(lead, AT)
+    assert "disk is full" in read(lead, f"{AT}?muted=1&days=7&order=last_seen")
+    lead.post(path, {"mute": "0"})
+    assert not FailureSignature.objects.get().muted
+    assert "disk is full" in read(lead, AT)
+
+
+def test_the_page_of_a_session_leads_there(project: Project, lead: Client, failed: Session) -> None:
+    shown = read(lead, f"/sessions/{failed.pk}/")
+    assert "disk is full" in shown
+    page = lead.get(f"/sessions/{failed.pk}/").content.decode()
+    assert f'href="{AT}{failed.failure_signature}/"' in page
+
+
+def test_a_rule_is_made_of_it(project: Project, lead: Client, failed: Session) -> None:
+    key = failed.failure_signature
+    address = f"/projects/acme/work/policies/new/?signature={key}"
+    assert f'href="{address}"' in lead.get(f"{AT}{key}/").content.decode()
+    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", read_html(lead, address), re.DOTALL)
+    saved = lead.post(address, {"text": unescape(text), "act": "save"}, follow=True)
+    assert "Revision 1 of known-failures decides from now on" in saved.content.decode()
+    other = read_html(lead, "/projects/acme/work/policies/new/?signature=<b>")
+    assert "onSignatures" not in other
+
+
+def read_html(client: Client, path: str) -> str:
+    return str(client.get(path).content.decode())
+
+
+def test_one_that_is_not_counted_yet_leads_to_its_sessions(project: Project, lead: Client) -> None:
+    answer = lead.get(f"{AT}0123456789ab/")
+    assert answer.status_code == 302
+    query = parse_qs(urlsplit(answer["Location"]).query)
+    assert (query["project"], query["signature"]) == (["acme/work"], ["0123456789ab"])
+
+
+def test_a_viewer_looks_and_a_stranger_does_not(
+    project: Project, viewer: Client, failed: Session
+) -> None:
+    path = f"{AT}{failed.failure_signature}/"
+    assert "Mute" not in read(viewer, path)
+    assert viewer.post(path, {"mute": "1"}).status_code == 403
+    stranger = signed_in(factories.user("sam", project=factories.project("far")))
+    assert {stranger.get(each).status_code for each in (AT, path)} == {404}
+    assert not FailureSignature.objects.get().muted
+
+
+@pytest.mark.parametrize("query", ["?days=x&order=y&from=z", "?from=1000", "?from=99999999999"])
+def test_what_nobody_can_ask_for_is_ignored(lead: Client, failed: Session, query: str) -> None:
+    assert lead.get(AT + query).status_code == 200
+
+
+def test_a_lead_closes_an_open_breaker(project: Project, lead: Client, viewer: Client) -> None:
+    assert "Open breakers" not in read(lead, AT)
+    breaker = factories.breaker(project, reason="the licence server is down")
+    far = factories.breaker(factories.project("far"), signature="ba9876543210")
+    whole = Breaker.objects.create(scope="cluster", signature="fedcba987654", state="open")
+    for client in (lead, viewer):
+        shown = read(client, AT)
+        assert "this project 0" in shown
+        assert "the licence server is down" in shown
+        assert "all projects 0" in shown
+        assert far.signature not in shown
+    assert lead.get(AT).content.count(b'name="breaker"') == 1
+    assert b'name="breaker"' not in viewer.get(AT).content
+    assert viewer.post(AT, {"breaker": str(breaker.pk)}).status_code == 403
+    assert lead.post(AT, {"breaker": str(whole.pk)}).status_code == 403
+    for gone in (str(far.pk), "", "x"):
+        assert lead.post(AT, {"breaker": gone}).status_code == 404
+    assert set(Breaker.objects.values_list("state", flat=True)) == {"open"}
+    answer = lead.post(AT, {"breaker": str(breaker.pk)}, follow=True)
+    assert "The breaker is closed: what it held goes on." in answer.content.decode()
+    breaker.refresh_from_db()
+    assert (breaker.state, breaker.closed_by) == ("closed", "lea")
+
+
+def test_the_page_takes_as_many_statements_for_many_breakers(
+    project: Project, lead: Client
+) -> None:
+    factories.breaker(project)
+    read(lead, AT)
+    few = statements(lead, AT)
+    for number in range(5):
+        factories.breaker(project, signature=f"00000000000{number}")
+    assert statements(lead, AT) == few
+
+
+def test_the_list_takes_as_many_statements_for_many(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    read(lead, AT)
+    few = statements(lead, AT)
+    for number in range(5):
+        factories.failure(failed, key=f"other{number}")
+    assert statements(lead, AT) == few

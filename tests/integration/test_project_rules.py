@@ -1,0 +1,245 @@
+"""The form of a policy's rules beside its YAML, and the way from a failure to a policy in use."""
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+import yaml
+from django.test import Client
+
+from sessions_app.models import Project, Queue, RetryPolicy, Session
+from tests import factories
+from tests.integration.test_project_pages import statements
+from tests.pages import lead, project, read, viewer, words
+
+__all__ = ["lead", "project", "viewer"]
+AT = "/projects/acme/work/policies/"
+HTMX = {"HX-Request": "true"}
+TEXT = """\
+apiVersion: reprise/v1
+kind: RetryPolicy
+metadata: {name: strict}
+spec:
+  retryLimit: 7
+  rules:
+    - name: bad-input
+      action: Fail
+      onExitCodes: {operator: In, values: [65]}
+      containerName: main
+    - name: memory
+      action: Retry
+      onConditions: [OOMKilled]
+      backoff: {initialDelay: 10s, jitterRatio: 0.5}
+      resources: {memory: {factor: 1.5, max: 64Gi}}
+"""
+RULES: list[dict[str, Any]] = yaml.safe_load(TEXT)["spec"]["rules"]
+
+
+def ask(client: Client, rule: str = "", text: str = TEXT, **sent: Any) -> Any:
+    """What the rules of a draft are, or what a button of theirs answers."""
+    fields = {f"rule-{name}": value for name, value in sent.items()}
+    asked = {"text": text, "rule": rule, **fields}
+    return client.post(f"{AT}draft/rules/", asked, headers=HTMX)
+
+
+def button(answer: Any, act: str, number: int = 0) -> str:
+    """The value of the button that does it to a rule."""
+    return str(re.findall(rf'value="({act}:[^"]+)"', answer.content.decode())[number])
+
+
+def filled(answer: Any) -> dict[str, Any]:
+    """What the form of a rule has in it."""
+    page = answer.context["rules"].fields
+    shown = {each.name.removeprefix("rule-"): list(each.chosen) or each.value for each in page}
+    return {name: value for name, value in shown.items() if value}
+
+
+def rules_in(answer: Any) -> list[dict[str, Any]]:
+    """The rules of the text that the answer puts into the editor."""
+    page = answer.content.decode().partition('id="draft-text" hx-swap-oob="true"')[2]
+    (text,) = re.findall(r"<textarea[^>]*>(.*?)<", page, re.DOTALL)
+    found: list[dict[str, Any]] = yaml.safe_load(unescape(text))["spec"]["rules"]
+    return found
+
+
+class TestTheForm:
+    def test_rules_are_shown_in_words_also_without_javascript(self, lead: Client) -> None:
+        factories.named_policy("strict", project=Project.objects.get(), rules=RULES)
+        for shown in (read(lead, f"{AT}at/strict/"), words(ask(lead))):
+            assert "bad-input do not retry Exit codes 65 also containerName" in shown
+            assert "Condition of the pod OOMKilled First delay 10s" in shown
+            assert "also backoff.jitterRatio" in shown
+
+    def test_a_rule_is_edited_and_the_rest_of_it_stays(self, lead: Client) -> None:
+        form = ask(lead, button(ask(lead), "edit", 1))
+        values = filled(form)
+        assert (values["conditions"], values["most_memory"]) == (["OOMKilled"], "64Gi")
+        kept = button(form, "keep")
+        same = ask(lead, kept, **values)
+        assert rules_in(same) == RULES
+        assert same.headers["HX-Trigger-After-Settle"] == "draft"
+        changed = {**values, "limit": "2", "most_memory": "", "causes": ["evicted", "oom_killed"]}
+        done = rules_in(ask(lead, kept, **changed))
+        assert done[0] == RULES[0]
+        assert done[1] == {
+            **RULES[1],
+            "resources": {"memory": {"factor": 1.5}},
+            "onCauses": ["evicted", "oom_killed"],
+            "retryLimit": 2,
+        }
+
+    def test_rules_are_added_moved_and_removed(self, lead: Client) -> None:
+        asked = {"name": "busy", "action": "Retry", "codes": "2, 75", "delay": "1m", "node": "node"}
+        added = ask(lead, "keep:", **asked)
+        assert rules_in(added)[2] == {
+            "name": "busy",
+            "action": "Retry",
+            "onExitCodes": {"operator": "In", "values": [2, 75]},
+            "backoff": {"initialDelay": "1m"},
+            "antiAffinity": {"mode": "node"},
+        }
+        assert "busy is in the text." in words(added)
+        place = {"after": "1", "selector": "capacity-type=on-demand, gpu=a", "executors": "zone=b"}
+        moved = ask(lead, "keep:", **{**asked, "name": "moved"}, **place)
+        assert rules_in(moved)[-1]["placement"] == {
+            "after": 1,
+            "nodeSelector": {"capacity-type": "on-demand", "gpu": "a"},
+            "executors": {"labels": {"zone": "b"}},
+        }
+        up = ask(lead, button(ask(lead), "up"))
+        assert rules_in(up) == RULES[::-1]
+        gone = ask(lead, button(ask(lead), "remove"))
+        assert rules_in(gone) == RULES[1:]
+        empty = ask(lead, "keep:", text="kind: RetryPolicy", **asked)
+        assert [each["name"] for each in rules_in(empty)] == ["busy"]
+
+    @pytest.mark.parametrize(
+        ("sent", "told"),
+        [
+            ({"codes": "x"}, "rule-codes-error"),
+            ({"codes": "0"}, "rule-codes-error"),
+            ({"limit": "-1"}, "rule-limit-error"),
+            ({"delay": "soon"}, "rule-delay-error"),
+            ({"memory": "0.5"}, "rule-memory-error"),
+            ({"most_memory": "64Gi"}, "rule-memory-error"),
+            ({"selector": "spot"}, "rule-selector-error"),
+            ({"selector": "a=b", "after": "-1"}, "rule-after-error"),
+            ({"after": "1"}, "rule-after-error"),
+            ({"executors": "a=b c"}, "rule-executors-error"),
+            ({"message": "("}, "rule-message-error"),
+            ({"causes": ["lunch"]}, "Select a valid choice"),
+            ({"name": "memory"}, "is the name of another rule"),
+            ({"name": "x\0"}, "rule-name-error"),
+            ({"codes": ""}, "Say when it applies"),
+        ],
+    )
+    def test_a_mistake_is_told_at_its_field_and_changes_nothing(
+        self, lead: Client, sent: dict[str, Any], told: str
+    ) -> None:
+        refused = ask(lead, "keep:", **{"action": "Retry", "codes": "2", **sent})
+        assert refused.status_code == 400
+        page = refused.content.decode()
+        assert told in page
+        assert "hx-swap-oob" not in page
+
+    @pytest.mark.parametrize(
+        "text", ["kind: [", "spec: 5", "spec: {rules: 5}", "- a", "\0", "a: 1\na: 2"]
+    )
+    def test_a_text_that_cannot_be_read_has_no_form(self, lead: Client, text: str) -> None:
+        assert "as soon as the text can be read" in words(ask(lead, "add", text))
+
+    @pytest.mark.parametrize(
+        "rules", ["[5]", "[{onExitCodes: 5}]", "[{onCauses: x, name: []}]", "[{action: {a: b}}]"]
+    )
+    def test_rules_of_any_shape_can_be_opened(self, lead: Client, rules: str) -> None:
+        text = f"spec: {{rules: {rules}}}"
+        form = ask(lead, button(ask(lead, text=text), "edit"), text)
+        refused = ask(lead, button(form, "keep"), text, action="Retry", codes="3")
+        assert refused.status_code in {200, 400}
+
+    @pytest.mark.parametrize("act", ["edit", "keep", "remove", "up"])
+    @pytest.mark.parametrize("at", ["0:abc", "9:abc", "x", "-1:abc"])
+    def test_a_rule_that_changed_meanwhile_is_left_alone(
+        self, lead: Client, act: str, at: str
+    ) -> None:
+        refused = ask(lead, f"{act}:{at}")
+        assert refused.status_code == 400
+        assert "The text was changed meanwhile" in words(refused)
+
+    def test_without_javascript_the_page_comes_with_the_new_text(self, lead: Client) -> None:
+        factories.named_policy("strict", project=Project.objects.get(), rules=RULES)
+        page = lead.get(f"{AT}at/strict/")
+        (drawn,) = re.findall(r'name="drawn" value="([^"]*)"', page.content.decode())
+        sent = {"drawn": unescape(drawn), "revision": "1", "rule": button(page, "remove")}
+        after = lead.post(f"{AT}at/strict/", sent)
+        (text,) = re.findall(r"<textarea[^>]*>(.*?)<", after.content.decode(), re.DOTALL)
+        assert yaml.safe_load(unescape(text))["spec"]["rules"] == RULES[1:]
+        assert 'name="revision" value="1"' in after.content.decode()
+        assert RetryPolicy.objects.get().revision == 1
+
+    def test_who_may_read_may_try_and_a_stranger_finds_nothing(self, viewer: Client) -> None:
+        assert ask(viewer).status_code == 200
+        stranger = Client()
+        stranger.force_login(factories.user("sam"))
+        assert ask(stranger).status_code == 404
+
+
+class TestFromAFailureToAPolicy:
+    @pytest.mark.parametrize(
+        ("facts", "rule"),
+        [
+            ({"exit_code": 3}, {"onExitCodes": {"operator": "In", "values": [3]}}),
+            (
+                {"exit_code": 137, "reason": "OOMKilled"},
+                {"onConditions": ["OOMKilled"], "resources": {"memory": {"factor": 1.5}}},
+            ),
+            ({"reason": "Evicted"}, {"onCauses": ["evicted"]}),
+        ],
+    )
+    def test_a_policy_for_such_failures_is_made_used_and_followed(
+        self, project: Project, lead: Client, facts: dict[str, Any], rule: dict[str, Any]
+    ) -> None:
+        failed = factories.settle(factories.start(factories.submit(project)), **facts)
+        page = lead.get(f"/sessions/{failed.pk}/")
+        assert 'href="/projects/acme/work/"' in page.content.decode()
+        (new,) = re.findall(r'href="([^"]*\?for=[^"]*)"', page.content.decode())
+        text = lead.get(new).context["rules"].text
+        (found,) = yaml.safe_load(text)["spec"]["rules"]
+        assert rule.items() <= found.items()
+        saved = lead.post(f"{AT}new/", {"text": text, "act": "save"}, follow=True)
+        assert "No queue of this project names it" in words(saved)
+        name = RetryPolicy.objects.get().name
+        used = lead.post(f"{AT}at/{name}/use/", {"queue": "default"}, follow=True)
+        assert f"submitted to default from now on follow {name}" in words(used)
+        assert Queue.objects.get(project=project).retry_policies == [name]
+        again = factories.settle(factories.start(factories.submit(project)), **facts)
+        assert again.retry_state == "scheduled"
+        assert Session.objects.get(pk=again.pk).decision.rule == f"{name}/{found['name']}"
+
+    def test_only_who_may_is_led_there(
+        self, project: Project, lead: Client, viewer: Client
+    ) -> None:
+        failed = factories.settle(factories.start(factories.submit(project)), exit_code=3)
+        assert "?for=" not in viewer.get(f"/sessions/{failed.pk}/").content.decode()
+        fine = factories.settle(
+            factories.start(factories.submit(project)), exit_code=0, status="terminated"
+        )
+        assert "?for=" not in lead.get(f"/sessions/{fine.pk}/").content.decode()
+        far = factories.settle(factories.start(factories.submit(factories.project("far"))))
+        for key in (far.pk, fine.pk, "x"):
+            assert "my-policy" in lead.get(f"{AT}new/?for={key}").context["rules"].text
+        factories.named_policy("strict", project=project, rules=RULES)
+        assert viewer.post(f"{AT}at/strict/use/", {"queue": "default"}).status_code == 403
+        for queue in ("none", "\0"):
+            assert lead.post(f"{AT}at/strict/use/", {"queue": queue}).status_code == 404
+        assert lead.post(f"{AT}at/none/use/", {"queue": "default"}).status_code == 404
+
+    def test_the_page_takes_a_fixed_number_of_statements(
+        self, project: Project, lead: Client
+    ) -> None:
+        factories.named_policy("strict", project=project, rules=RULES)
+        few = statements(lead, f"{AT}at/strict/")
+        for number in range(5):
+            factories.queue(project, f"q{number}")
+        assert statements(lead, f"{AT}at/strict/") == few

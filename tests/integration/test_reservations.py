@@ -1,0 +1,141 @@
+"""Nodes that are kept free for starved sessions: who sees them, and when they go."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.models import Executor, Reservation
+from scheduler.services.executors import leases_sweep_orphans
+from sessions_app.models import Project, Session
+from sessions_app.services.sessions.cancel import chain_cancel
+from tests.agent import Agent, Api, admin, agent
+from tests.factories import submit, token, user
+from tests.graphs import Graph
+
+
+@pytest.fixture(autouse=True)
+def soon_starved(settings: Any) -> None:
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+
+
+@pytest.fixture
+def played() -> Agent:
+    return agent("one", nodes=[{"name": n, "allocatable": {"cpu": "4"}} for n in "ab"])
+
+
+@pytest.fixture
+def large(at: Project, played: Agent, owner: User) -> UUID:
+    """A session that needs a whole node while both have small ones."""
+    for _ in range(2):
+        submit(at, owner=owner, resources={"cpu": "3"})
+    assert len(played.lease()) == 2
+    key: UUID = submit(at, owner=owner, resources={"cpu": "4"}).pk
+    assert played.lease() == []
+    return key
+
+
+def kept() -> list[tuple[str, UUID, list[str]]]:
+    rows = Reservation.objects.order_by("pk")
+    return list(rows.values_list("executor__name", "session_id", "nodes"))
+
+
+def test_operators_see_them_at_every_door(
+    at: Project, large: UUID, graph: Graph, client: Any, owner: User
+) -> None:
+    (row,) = admin().read("reservations/")["results"]
+    since = row.pop("since")
+    assert row == {
+        "executor": "one",
+        "session_id": str(large),
+        "session_name": Session.objects.get(pk=large).name,
+        "project": "acme/work",
+        "queue": "default",
+        "nodes": ["a"],
+    }
+    assert admin().read("reservations/?executor=other")["results"] == []
+    (same,) = admin().read("executors/one/")["reservations"]
+    assert same == {**row, "since": since}
+    query = "{ reservations { edges { node { executor sessionId nodes } } } }"
+    (edge,) = graph.ask(query)["reservations"]["edges"]
+    assert edge["node"] == {"executor": "one", "sessionId": str(large), "nodes": ["a"]}
+    client.force_login(owner)
+    page = client.get("/operations/").content.decode()
+    assert "Executor one: node a is kept free for a session of acme/work" in page
+    problems = admin().read("operations/")["problems"]
+    assert [each["subject"] for each in problems if each["kind"] == "reservation"] == [str(large)]
+
+
+def test_the_session_says_what_is_kept_for_it(at: Project, large: UUID) -> None:
+    Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
+    why = admin().read(f"sessions/{large}/")["pending_reason"]
+    assert why == (
+        "it waits for room: one: cpu, of which it needs 4 and 2 is free. Kept free for it: one: a"
+    )
+
+
+def test_others_do_not_see_room_that_is_kept(at: Project, played: Agent, large: UUID) -> None:
+    small = submit(at, owner=user(superuser=True), resources={"cpu": "1"}).pk
+    assert played.lease() == [small]
+    assert played.answer["leases"][0]["nodes"] == ["b"]
+    last = submit(at, owner=user(superuser=True), resources={"cpu": "1"}).pk
+    Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
+    why = admin().read(f"sessions/{last}/")["why_pending"]["reason"]
+    assert why == "capacity"
+
+
+def test_one_goes_with_its_session(at: Project, played: Agent, large: UUID) -> None:
+    assert kept() == [("one", large, ["a"])]
+    played.succeed(*_started(played))
+    assert played.lease() == [large]
+    assert kept() == []
+
+
+def _started(played: Agent) -> list[UUID]:
+    played.start(*played.tokens)
+    return list(played.tokens)
+
+
+def test_one_goes_with_its_node(played: Agent, large: UUID) -> None:
+    played.nodes = [{"name": n, "allocatable": {"cpu": "4"}, "free": {"cpu": "0"}} for n in "bc"]
+    played.lease()
+    ((_, session, nodes),) = kept()
+    assert (session, nodes != ["a"]) == (large, True)
+
+
+def test_one_of_a_silent_executor_is_swept(played: Agent, large: UUID) -> None:
+    leases_sweep_orphans()
+    assert kept() == [("one", large, ["a"])]
+    chain_cancel(large, by="ann")
+    assert admin().read("reservations/")["results"] == []
+    leases_sweep_orphans()
+    assert kept() == []
+
+
+def test_a_round_without_a_change_writes_nothing(played: Agent, large: UUID) -> None:
+    with CaptureQueriesContext(connection) as found:
+        played.lease()
+    assert kept() == [("one", large, ["a"])]
+    written = [each["sql"] for each in found if "scheduler_reservation" in each["sql"]]
+    assert [sql for sql in written if not sql.lstrip().startswith("SELECT")] == []
+
+
+def test_a_list_is_a_fixed_number_of_statements(
+    at: Project, played: Agent, large: UUID, owner: User, django_assert_num_queries: Any
+) -> None:
+    api = Api(token(owner))
+    api.read("reservations/")
+    with CaptureQueriesContext(connection) as few:
+        api.read("reservations/")
+    more = [submit(at, owner=owner) for _ in range(4)]
+    one = Executor.objects.get()
+    Reservation.objects.bulk_create(
+        Reservation(executor=one, session=each, nodes=["b"]) for each in more
+    )
+    with django_assert_num_queries(len(few)):
+        assert len(api.read("reservations/")["results"]) == 5

@@ -1,0 +1,159 @@
+"""The form that retries a session with changes, as a browser sends it; links to parked chains."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app.models import Project, Session
+from sessions_app.models.tenants import Role
+from tests import factories
+from tests.integration.test_parked import a_parked
+from tests.invariants import check_all
+from tests.pages import lead, project, signed_in
+
+__all__ = ["lead", "project"]
+HTMX = {"HX-Request": "true"}
+
+
+def failed(at: Project, **fields: Any) -> Session:
+    asked = {
+        "image": "train:1",
+        "command": ["python", "a b.py"],
+        "environ": {"OLD": "1", "KEPT": "2"},
+        "resources": {"cpu": "1", "memory": "1Gi"},
+        **fields,
+    }
+    session = factories.submit(at, retry_policy=factories.policy(max_retries=0), **asked)
+    return factories.settle(factories.start(session))
+
+
+def address(session: Session) -> str:
+    return f"/sessions/{session.pk}/retry/"
+
+
+def sent(**changed: str) -> dict[str, str]:
+    """The form as the page shows it, with some fields changed."""
+    shown = {"image": "train:1", "command": "python 'a b.py'", "priority": "0"}
+    return {**shown, "batch_timeout": "", "resources": "", "environ": "", "reason": "", **changed}
+
+
+def test_the_page_offers_the_form_with_what_ran(lead: Client, project: Project) -> None:
+    session = failed(project, priority=3, batch_timeout=90)
+    page = lead.get(f"/sessions/{session.pk}/").content.decode()
+    assert address(session) in page
+    with CaptureQueriesContext(connection) as asked:
+        form = lead.get(address(session)).content.decode()
+    assert len(asked) <= 20
+    for value in ('value="train:1"', "python &#x27;a b.py&#x27;", 'value="3"', 'value="90.0"'):
+        assert value in form
+    running = factories.start(factories.submit(project))
+    assert address(running) not in lead.get(f"/sessions/{running.pk}/").content.decode()
+
+
+def test_what_was_changed_runs_and_all_else_stays(lead: Client, project: Project) -> None:
+    session = failed(project)
+    changes = sent(
+        image="train:2",
+        command='python "x y.py" --resume',
+        environ="MODE=a=b\r\nEMPTY=\r\nOLD\r\n",
+        resources="memory = 4Gi\r\n",
+        priority="7",
+        batch_timeout="60",
+        reason="the new image is fixed",
+    )
+    response = lead.post(address(session), changes)
+    child = factories.tip(session)
+    assert (response.status_code, response["Location"]) == (302, f"/sessions/{child.pk}/")
+    spec = child.spec
+    assert (spec.image, spec.command) == ("train:2", ["python", "x y.py", "--resume"])
+    assert spec.environ == {"KEPT": "2", "MODE": "a=b", "EMPTY": ""}
+    assert spec.resources == {"cpu": "1", "memory": "4Gi"}
+    assert (child.priority, spec.batch_timeout) == (7, 60)
+    assert child.changes is not None
+    assert child.changes["reason"] == "the new image is fixed"
+    assert "image train:2" in lead.get(response["Location"]).content.decode()
+    assert check_all() == []
+
+
+def test_a_form_without_changes_is_a_plain_retry(lead: Client, project: Project) -> None:
+    session = failed(project)
+    response = lead.post(address(session), sent(), headers=HTMX)
+    child = factories.tip(session)
+    assert response.headers["HX-Redirect"] == f"/sessions/{child.pk}/"
+    assert (child.spec_id, child.changes) == (session.spec_id, None)
+
+
+def test_an_empty_limit_takes_it_away(lead: Client, project: Project) -> None:
+    session = failed(project, batch_timeout=90)
+    assert lead.post(address(session), sent(batch_timeout="")).status_code == 302
+    assert factories.tip(session).spec.batch_timeout is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("image", "", "at least 1 character"),
+        ("image", "x" * 600, "at most 512"),
+        ("command", "python 'a", "A quote has no end."),
+        ("command", "", "at least 1 item"),
+        ("priority", "", "required"),
+        ("priority", "9999999", "less than or equal to 1000000"),
+        ("batch_timeout", "soon", "Enter a number."),
+        ("batch_timeout", "-1", "must be between 0"),
+        ("resources", "memory", "needs an amount"),
+        ("resources", "memory=lots", "lots"),
+        ("environ", "=1", "at least 1 character"),
+        ("environ", "HIDDEN=1", "secret_environ"),
+        ("environ", "A=\x00", "Null characters"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(
+    lead: Client, project: Project, name: str, value: str, words: str
+) -> None:
+    session = failed(project, secret_environ={"HIDDEN": "x"})
+    response = lead.post(address(session), sent(**{name: value}))
+    assert response.status_code == 400
+    wrong = {field.name: field.error for field in response.context["fields"] if field.error}
+    assert list(wrong) == [name]
+    assert words in wrong[name]
+    assert not Session.objects.filter(parent=session).exists()
+
+
+def test_refusals_are_said_and_change_nothing(lead: Client, project: Project) -> None:
+    session = failed(project)
+    lead.post(address(session), sent(image="train:2"))
+    again = lead.post(address(session), sent(image="train:3"))
+    assert again.status_code == 400
+    assert "only the newest attempt" in again.content.decode()
+    assert Session.objects.filter(root=session).count() == 2
+
+
+def test_only_who_may_retry_can(project: Project) -> None:
+    session = failed(project)
+    viewer = signed_in(factories.user(project=project, role=Role.VIEWER))
+    assert address(session) not in viewer.get(f"/sessions/{session.pk}/").content.decode()
+    assert viewer.post(address(session), sent(image="train:2")).status_code in {400, 404}
+    stranger = signed_in(factories.user(project=factories.project("elsewhere")))
+    assert stranger.get(address(session)).status_code == 404
+    assert not Session.objects.filter(parent=session).exists()
+
+
+def test_the_admin_leads_to_the_form(project: Project) -> None:
+    session = failed(project)
+    admin = signed_in(factories.user(superuser=True))
+    page = admin.get(f"/admin/sessions_app/session/{session.pk}/change/").content.decode()
+    assert f'href="{address(session)}"' in page
+
+
+def test_pages_link_to_parked_chains(lead: Client, project: Project) -> None:
+    parked = a_parked(project)
+    other = failed(project, name="other-one")
+    assert "?retry_state=parked" in lead.get("/").content.decode()
+    listed = lead.get("/?retry_state=parked").content.decode()
+    assert str(parked.pk) in listed
+    assert str(other.pk) not in listed
+    admin = signed_in(factories.user(superuser=True))
+    assert '"/?retry_state=parked"' in admin.get("/operations/").content.decode()

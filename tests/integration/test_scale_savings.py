@@ -1,0 +1,120 @@
+"""The demonstration at scale says what was noticed, and what that saved."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from executor.drivers.simulated.script import own_course
+from reprise.scale.judgement import Scope
+from reprise.scale.plan import MOST_RETRIES, POLICIES, STOPPED_AFTER, Plan
+from reprise.scale.savings import kept_steps, savings, stopped_chains, suspect_nodes
+from retry.evidence.termination import Termination
+from scheduler.models import Executor, Node
+from sessions_app.locks import database_now
+from sessions_app.models import Project, RetryDecision, Session
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
+from tests import factories
+from tests.factories import policy, tip
+
+PLAN = Plan(queues=2, sessions=1_800, executors=1, run_seconds=1.0, seed=1)
+
+
+@pytest.fixture
+def scope(at: Project) -> Scope:
+    return Scope([at.pk], database_now() - timedelta(minutes=10))
+
+
+def ended(session: Session, told: dict[str, Any] | None = None, **facts: Any) -> None:
+    """Run a session for 60 s until it ends so."""
+    factories.start(session)
+    sessions_settle({session.pk: End(Termination(**facts), progress=told)})
+    found = Session.objects.get(pk=session.pk)
+    assert found.finished_at is not None
+    Session.objects.filter(pk=session.pk).update(
+        started_at=found.finished_at - timedelta(seconds=60)
+    )
+
+
+def again() -> None:
+    """Dispatch the retries that wait."""
+    RetryDecision.objects.update(due_at=database_now() - timedelta(seconds=1))
+    retries_dispatch()
+
+
+def test_nothing_noticed_is_said_so(scope: Scope) -> None:
+    nodes, image, progress = savings(scope)
+    assert nodes.startswith("Bad nodes: none was found.")
+    assert image == "Broken image: no session ran with it."
+    assert progress == "Progress: no session went on from a checkpoint."
+
+
+def test_a_broken_image_is_stopped(at: Project, scope: Scope) -> None:
+    factories.named_policy("storm", rules=POLICIES["storm"]["rules"], project=at)
+    retried = policy(retry_delay=0.001, max_retries=0)
+    root = factories.submit(at, retry_policies=["storm"], retry_policy=retried)
+    for _ in range(STOPPED_AFTER):
+        ended(tip(root), exit_code=78)
+        again()
+    assert (tip(root).retry_count, tip(root).retry_state) == (STOPPED_AFTER - 1, "exhausted")
+    left = MOST_RETRIES + 1 - STOPPED_AFTER
+    assert stopped_chains(scope) == (
+        "Broken image: 1 session failed in the same way until a rule stopped them "
+        f"(stopAfterSame). That saved {left} retries that could not succeed, or {left} min of "
+        "run time."
+    )
+
+
+def test_work_behind_a_checkpoint_is_kept(at: Project, scope: Scope) -> None:
+    root = factories.submit(at, retry_policy=policy(retry_delay=0.001))
+    step = {"step": 80, "of": 100, "note": "", "best": 80, "rate": None}
+    ended(root, {**step, "checkpoint": "saved/60", "checkpoint_step": 60}, exit_code=75)
+    again()
+    ended(tip(root), exit_code=0, status="terminated")
+    assert kept_steps(scope) == (
+        "Progress: 1 session failed, and went on from their last checkpoint. That kept 45 s of "
+        "the 60 s that their failed attempts had run."
+    )
+
+
+def test_a_bad_node_is_told_with_what_the_others_spared(at: Project, scope: Scope) -> None:
+    executor = Executor.objects.create(name="cluster-1", avoid_suspects="all")
+    for name in ("sim-0", "sim-1", "sim-2"):
+        Node.objects.create(executor=executor, name=name, address=f"cluster-1/{name}")
+    suspected = scope.since + timedelta(seconds=20)
+    Node.objects.filter(name="sim-1").update(suspected_at=suspected, suspected_until=suspected)
+    # Each ran 4 before; then the good ones ran 10 more each, of which one failed, the bad one 2.
+    runs = [("sim-1", 4, 4, -5), ("sim-1", 2, 1, 5)]
+    runs += [(name, *more) for name in ("sim-0", "sim-2") for more in ((4, 0, -5), (10, 1, 5))]
+    for node, count, failed, seconds in runs:
+        begin = suspected + timedelta(seconds=seconds)
+        for number in range(count):
+            session = factories.submit(at)
+            ended(session, exit_code=1) if number < failed else ended(
+                session, exit_code=0, status="terminated"
+            )
+            Session.objects.filter(pk=session.pk).update(
+                node=node, executor="cluster-1", started_at=begin
+            )
+    # 8 runs less, of which all would have failed but the share that fails elsewhere: 1 of 14.
+    assert suspect_nodes(scope) == (
+        "Bad nodes: found cluster-1/sim-1 after 20 s (4 of 4 runs failed). Later sessions avoided "
+        "them. Had these nodes got as many runs as the others, about 7 more runs would have failed."
+    )
+
+
+def test_the_plan_has_what_is_to_be_noticed() -> None:
+    script = PLAN.script(0)
+    assert script["bad_nodes"] == {"sim-3": 0.8}
+    bodies = list(PLAN.bodies("run"))
+    images = {body["image"] for body in bodies}
+    assert images == {"any-image", "broken:2", "trainer:1"}
+    trainer = next(body for body in bodies if body["image"] == "trainer:1")
+    text = trainer["environ"]["REPRISE_SIMULATE"]
+    first, second = own_course(text, 0), own_course(text, 1)
+    assert (first.exit_code, second.exit_code) == (75, 0)
+    assert '"checkpoint": "saved/80"' in first.told
+    assert PLAN.executor_documents()[0]["spec"]["avoid_suspects"] == "all"
+    small = Plan(queues=2, sessions=200, executors=2, run_seconds=1.0, seed=1)
+    assert small.script(0)["bad_nodes"] == {}

@@ -1,0 +1,271 @@
+"""Shared budgets: retries over them wait, oldest chain first, or end; never one too many."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from retry.evidence.termination import Termination
+from sessions_app.locks import database_now
+from sessions_app.models import (
+    Project,
+    RetryBudgetMinute,
+    RetryBudgetState,
+    RetryDecision,
+    RetrySettings,
+    Session,
+    SessionEvent,
+)
+from sessions_app.services.budgets.sweep import budgets_sweep
+from sessions_app.services.chains.dispatch import DispatchResult, retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.over_budget import over_budget_resume
+from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.cancel import chains_cancel
+from tests.factories import policy, queue, submit
+from tests.invariants import check_all
+from tests.racing import race
+
+FAILED = Termination(exit_code=1)
+PREEMPTED = Termination(conditions=("Preempted",))
+
+
+def budget(at: Project | None, **fields: Any) -> None:
+    """Give a project, or the cluster, a budget."""
+    values = {"ratio": 0, "burst": 0, "window": 3600, "over": "postpone", "platform": False}
+    RetrySettings.objects.update_or_create(
+        domain=None, project=at, defaults={"retry_budget": values | fields}
+    )
+
+
+def failed(
+    at: Project, owner: User, count: int, end: Termination = FAILED, **fields: Any
+) -> list[Session]:
+    """Failed sessions whose retries are due, the oldest chain first."""
+    fields = {"retry_policy": policy()} | fields
+    sessions = [submit(at, owner=owner, **fields) for _ in range(count)]
+    sessions_settle({session.pk: End(end) for session in sessions})
+    return sessions
+
+
+def held(sessions: Sequence[Session]) -> list[bool]:
+    """Return which of these have a retry that waits for a shared budget."""
+    waiting = set(
+        RetryDecision.objects.filter(state="held", held_for="shared_budget").values_list(
+            "session", flat=True
+        )
+    )
+    return [session.pk in waiting for session in sessions]
+
+
+def retries_counted(scope: str) -> int:
+    return sum(RetryBudgetMinute.objects.filter(scope=scope).values_list("retries", flat=True))
+
+
+@pytest.mark.django_db
+def test_what_is_over_the_budget_waits_and_is_told(at: Project, owner: User) -> None:
+    budget(at, burst=2)
+    sessions = failed(at, owner, 5)
+    assert retries_dispatch() == DispatchResult(5, 2, 3)
+    assert held(sessions) == [False, False, True, True, True]
+    decision = RetryDecision.objects.get(session=sessions[2])
+    assert (decision.held_key, decision.held_order) == (
+        f"project:{at.pk}",
+        sessions[2].root_submitted_at,
+    )
+    event = SessionEvent.objects.get(session_id=sessions[2].pk, type="session.retry_postponed")
+    assert (event.data["held_for"], event.data["budget"]) == ("shared_budget", "project")
+    assert retries_counted(f"project:{at.pk}") == 2
+    assert over_budget_resume() == 0
+    assert check_all() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_first_attempts_make_room_for_the_oldest_chains(at: Project, owner: User) -> None:
+    budget(None, ratio=0.5)
+    assert budgets_sweep() == 1
+    sessions = failed(at, owner, 4)
+    retries_dispatch()
+    assert held(sessions) == [True] * 4
+    # It has counted since its first run.
+    assert budgets_sweep() == 0
+    assert RetryBudgetMinute.objects.get().first_attempts == 4
+    assert over_budget_resume() == 2
+    assert retries_dispatch() == DispatchResult(2, 2, 0)
+    assert held(sessions) == [False, False, True, True]
+    # A retry is no first attempt.
+    assert budgets_sweep() == 1
+    assert check_all() == []
+
+
+@pytest.mark.django_db
+def test_a_younger_chain_does_not_pass_the_line(at: Project, owner: User) -> None:
+    budget(at, burst=1)
+    old = failed(at, owner, 2)
+    retries_dispatch()
+    budget(at, burst=2)
+    young = failed(at, owner, 1)
+    assert retries_dispatch() == DispatchResult(1, 0, 1)
+    assert over_budget_resume() == 1
+    assert retries_dispatch().dispatched == 1
+    assert held([*old, *young]) == [False, False, True]
+
+
+@pytest.mark.django_db
+def test_every_scope_binds(at: Project, owner: User) -> None:
+    budget(None, burst=3)
+    budget(at, burst=5)
+    here = queue(at)
+    here.retry_budget = {
+        "ratio": 0,
+        "burst": 1,
+        "window": 60,
+        "over": "postpone",
+        "platform": False,
+    }
+    here.save()
+    sessions = failed(at, owner, 3, queue=here.name)
+    others = failed(at, owner, 3)
+    assert retries_dispatch().dispatched == 3
+    keys = [RetryDecision.objects.get(session=session).held_key for session in (*sessions, *others)]
+    assert keys == ["", f"queue:{here.pk}", f"queue:{here.pk}", "", "", "cluster"]
+    # The queue lets one go, which then waits for the cluster.
+    here.retry_budget["burst"] = 2
+    here.save()
+    assert over_budget_resume() == 0
+    assert RetryDecision.objects.get(session=sessions[1]).held_key == "cluster"
+    assert retries_dispatch().dispatched == 0
+
+
+@pytest.mark.django_db
+def test_causes_of_the_platform_count_if_asked(at: Project, owner: User) -> None:
+    budget(at, burst=0)
+    failed(at, owner, 1, PREEMPTED)
+    assert retries_dispatch().dispatched == 1
+    budget(at, burst=0, platform=True)
+    failed(at, owner, 1, PREEMPTED)
+    assert retries_dispatch() == DispatchResult(1, 0, 1)
+    assert not RetryBudgetMinute.objects.exists()
+
+
+@pytest.mark.django_db
+def test_manual_retries_neither_count_nor_wait(at: Project, owner: User) -> None:
+    budget(at, burst=0)
+    (session,) = failed(at, owner, 1)
+    retries_dispatch()
+    session_retry(session.pk, session.root_id, by="ada")
+    assert Session.objects.filter(parent=session).exists()
+    assert not RetryBudgetMinute.objects.exists()
+    assert check_all() == []
+
+
+@pytest.mark.django_db
+def test_without_the_budget_all_go(at: Project, owner: User) -> None:
+    budget(at, burst=0)
+    failed(at, owner, 3)
+    retries_dispatch()
+    RetrySettings.objects.update(retry_budget=None)
+    assert over_budget_resume() == 3
+    assert retries_dispatch().dispatched == 3
+
+
+@pytest.mark.django_db
+def test_a_release_looks_at_the_switch(at: Project, owner: User) -> None:
+    budget(at, burst=0)
+    (session,) = failed(at, owner, 1)
+    retries_dispatch()
+    RetrySettings.objects.update(retry_budget=None, mode="paused")
+    assert over_budget_resume() == 0
+    decision = RetryDecision.objects.get(session=session)
+    assert (decision.state, decision.held_for, decision.held_key) == ("held", "switch", "")
+    assert check_all() == []
+
+
+@pytest.mark.django_db
+def test_what_waits_can_be_cancelled(at: Project, owner: User) -> None:
+    budget(at, burst=0)
+    (session,) = failed(at, owner, 1)
+    retries_dispatch()
+    chains_cancel([session.root_id], by="ada")
+    session.refresh_from_db()
+    assert session.retry_state == "cancelled"
+    assert over_budget_resume() == 0
+
+
+@pytest.mark.django_db
+def test_old_retries_leave_the_window(at: Project, owner: User) -> None:
+    budget(at, burst=1, window=60)
+    failed(at, owner, 2)
+    assert retries_dispatch().dispatched == 1
+    earlier = database_now() - timedelta(seconds=180)
+    RetryBudgetMinute.objects.update(minute=earlier.replace(second=0, microsecond=0))
+    assert over_budget_resume() == 1
+    assert retries_dispatch().dispatched == 1
+
+
+@pytest.mark.django_db
+def test_a_verdict_ends_chains(at: Project, owner: User) -> None:
+    budget(at, burst=1, over="fail")
+    first, second = failed(at, owner, 2)
+    # Both were decided before the budget was spent.
+    assert retries_dispatch().dispatched == 2
+    assert budgets_sweep() == 1
+    (late,) = failed(at, owner, 1)
+    decision = RetryDecision.objects.get(session=late)
+    assert (decision.reason, decision.state) == ("shared_budget_spent", "final")
+    late.refresh_from_db()
+    assert late.retry_state == "exhausted"
+    (preempted,) = failed(at, owner, 1, PREEMPTED)
+    assert RetryDecision.objects.get(session=preempted).action == "retry"
+    # A verdict that nobody renews says nothing.
+    RetryBudgetState.objects.update(judged_at=database_now() - timedelta(minutes=2))
+    (again,) = failed(at, owner, 1)
+    assert RetryDecision.objects.get(session=again).action == "retry"
+    assert {first.pk, second.pk}
+
+
+@pytest.mark.django_db
+def test_the_sweep_forgets_what_has_no_budget(at: Project, owner: User) -> None:
+    budget(at, burst=1)
+    failed(at, owner, 1)
+    retries_dispatch()
+    budgets_sweep()
+    assert RetryBudgetState.objects.count() == RetryBudgetMinute.objects.count() == 1
+    RetrySettings.objects.update(retry_budget=None)
+    budgets_sweep()
+    assert not RetryBudgetState.objects.exists()
+    assert not RetryBudgetMinute.objects.exists()
+    with CaptureQueriesContext(connection) as queries:
+        assert budgets_sweep() == 0
+    assert len(queries) == 1
+
+
+@pytest.mark.django_db
+def test_a_budget_costs_dispatch_three_statements(at: Project, owner: User) -> None:
+    """The lock, the counts of all its scopes, and the charge."""
+    counts = []
+    for change in (dict, lambda: budget(at, burst=100), lambda: budget(None, burst=100)):
+        change()
+        failed(at, owner, 10)
+        with CaptureQueriesContext(connection) as queries:
+            assert retries_dispatch().dispatched == 10
+        counts.append(len(queries))
+    assert [counts[1] - counts[0], counts[2] - counts[0]] == [3, 3]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_dispatchers_never_go_over_it(at: Project, owner: User) -> None:
+    budget(at, burst=7)
+    failed(at, owner, 30)
+    results = race(*[partial(retries_dispatch, 3)] * 6)
+    assert sum(result.dispatched for result in results) <= 7
+    while retries_dispatch(3).claimed:
+        pass
+    assert Session.objects.exclude(parent=None).count() == 7
+    assert retries_counted(f"project:{at.pk}") == 7
+    assert check_all() == []

@@ -1,0 +1,224 @@
+"""Submissions that no executor could ever run are told so, or refused where a project wants it."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from scheduler.models import Executor
+from sessions_app.models import Project, RetrySettings, Session
+from sessions_app.models.tenants import Role
+from tests import factories
+from tests.agent import Agent, Api, agent
+from tests.audit import audited_acts
+from tests.graphs import Graph
+
+LARGE = {"cpu": "16"}
+WHY = "it fits on no executor: one: cpu, of which it needs 16 and the largest node has 4"
+SETTINGS = "retry-settings/projects/acme/work/"
+
+
+@pytest.fixture
+def played() -> Agent:
+    made = agent("one", nodes=[node("a"), node("b", cpu="2", memory="32Gi")])
+    made.lease()
+    return made
+
+
+def node(name: str, labels: Any = None, taints: Any = (), **amounts: str) -> dict[str, Any]:
+    amounts = amounts or {"cpu": "4", "memory": "8Gi"}
+    more = {"labels": labels or {}, "taints": [*taints]}
+    return {"name": name, "allocatable": amounts, **more}
+
+
+def asked(**fields: Any) -> dict[str, Any]:
+    return {"project": "acme/work", "command": ["true"], **fields}
+
+
+def warned(api: Api, **fields: Any) -> list[str]:
+    response = api.post("sessions/", asked(**fields))
+    assert response.status_code == 201, response.content
+    return list(response.json().get("warnings", ()))
+
+
+def refuse(level: str = "projects/acme/work", value: bool | None = True) -> Any:
+    root = Api(factories.token(factories.user(superuser=True)))
+    answer = root.call("PATCH", f"retry-settings/{level}/", {"refuse_unfittable": value})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"resources": {"cpu": "4"}}, None),
+        ({"resources": LARGE}, WHY.partition("one: ")[2]),
+        (
+            {"resources": {"cpu": "4500m"}},
+            "cpu, of which it needs 4500m and the largest node has 4000m",
+        ),
+        (
+            {"resources": {"requests": {"memory": "64Gi"}}},
+            "memory, of which it needs 64Gi and the largest node has 32Gi",
+        ),
+        ({"resources": {"cpu": "3", "memory": "16Gi"}}, "no node has all that it needs"),
+        ({"resources": {"cpu": "2"}, "cluster_size": 9}, "of its 9 pods only 3 fit at once"),
+        ({"pod_spec": {"nodeSelector": {"gpu": "a100"}}}, "no node has the label gpu=a100"),
+    ],
+)  # fmt: skip
+def test_a_submission_that_fits_nowhere_is_warned_of(
+    played: Agent, api: Api, fields: dict[str, Any], why: str | None
+) -> None:
+    told = [f"it fits on no executor: one: {why}"] if why else []
+    assert warned(api, **fields) == told
+
+
+def test_a_taint_is_said_as_such(played: Agent, api: Api) -> None:
+    taint = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+    played.nodes = [node("a", labels={"gpu": "a100"}, taints=[taint]), node("b")]
+    played.lease()
+    (why,) = warned(api, pod_spec={"nodeSelector": {"gpu": "a100"}})
+    assert why.endswith("one: no node is without the taint dedicated, which it does not tolerate")
+    tolerations = [{"key": "dedicated", "operator": "Exists"}]
+    tolerant = {"nodeSelector": {"gpu": "a100"}, "tolerations": tolerations}
+    assert warned(api, pod_spec=tolerant) == []
+
+
+def test_the_largest_executor_of_the_project_counts(at: Project, played: Agent, api: Api) -> None:
+    other = agent("other", nodes=[node("x", cpu="8")])
+    other.lease()
+    (why,) = warned(api, resources=LARGE)
+    sizes = "cpu, of which it needs 16 and the largest node has"
+    assert why == f"it fits on no executor: other: {sizes} 8; one: {sizes} 4"
+    # Not of another project; nor what never called.
+    agent("huge", nodes=[node("y", cpu="64")])
+    elsewhere = agent("elsewhere", nodes=[node("z", cpu="64")])
+    elsewhere.executor.projects.set([factories.project("other")])
+    elsewhere.lease()
+    assert warned(api, resources=LARGE) == [why]
+    elsewhere.executor.projects.set([at])
+    assert warned(api, resources=LARGE) == []
+
+
+def test_nodes_that_change_are_seen(played: Agent, api: Api) -> None:
+    assert warned(api, resources=LARGE) == [WHY]
+    played.nodes = [node("a", cpu="16")]
+    played.lease()
+    assert warned(api, resources=LARGE) == []
+    # As a server of the previous version leaves it.
+    Executor.objects.update(nodes_digest="", nodes=[node("a")])
+    assert warned(api, resources=LARGE) == [WHY]
+
+
+def test_without_executors_nothing_is_said(at: Project, api: Api) -> None:
+    assert warned(api, resources=LARGE) == []
+    refuse()
+    assert warned(api, resources=LARGE) == []
+
+
+def test_a_bulk_call_reads_the_executors_once(
+    played: Agent, api: Api, django_assert_num_queries: Any, django_assert_max_num_queries: Any
+) -> None:
+    def submit(*resources: dict[str, str]) -> Any:
+        body = {"sessions": [asked(resources=each) for each in resources]}
+        return api.post("sessions/bulk/", body).json()["results"]
+
+    submit(LARGE)
+    with django_assert_max_num_queries(100) as few:
+        submit({}, {})
+    with django_assert_num_queries(len(few) + 1):
+        results = submit(LARGE, {"cpu": "1"}, LARGE, {"cpu": "99"})
+    assert [len(each["warnings"]) for each in results] == [1, 0, 1, 1]
+    refuse()
+    results = submit(LARGE, {"cpu": "1"})
+    assert [each["outcome"] for each in results] == ["refused", "created"]
+    assert results[0]["problem"]["errors"] == {"resources": [WHY]}
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("resources", {"resources": LARGE}),
+        ("pod_spec", {"pod_spec": {"nodeSelector": {"gpu": "a100"}}}),
+        ("cluster_size", {"resources": {"cpu": "4"}, "cluster_size": 2}),
+    ],
+)
+def test_a_project_may_refuse_it(
+    played: Agent, api: Api, field: str, fields: dict[str, Any]
+) -> None:
+    refuse()
+    response = api.post("sessions/", asked(**fields))
+    assert response.status_code == 400
+    errors = response.json()["errors"]
+    assert list(errors) == [field]
+    assert errors[field][0].startswith("it fits on no executor: one: ")
+    assert not Session.objects.exists()
+    assert warned(api, resources={"cpu": "4"}) == []
+
+
+def test_a_known_creation_id_finds_its_session_all_the_same(played: Agent, api: Api) -> None:
+    body = asked(resources=LARGE, creation_id="mine")
+    first = api.post("sessions/", body)
+    refuse()
+    again = api.post("sessions/", body)
+    assert (again.status_code, again.json()["id"]) == (200, first.json()["id"])
+
+
+def test_the_closest_scope_that_says_something_decides(played: Agent, api: Api) -> None:
+    def status() -> int:
+        return int(api.post("sessions/", asked(resources=LARGE)).status_code)
+
+    assert refuse("cluster")["effective_refuse_unfittable"] is True
+    assert status() == 400
+    assert refuse("domains/acme", value=False)["refuse_unfittable"] is False
+    assert status() == 201
+    refuse()
+    assert status() == 400
+    settings = refuse(value=None)
+    assert (settings["refuse_unfittable"], settings["effective_refuse_unfittable"]) == (None, False)
+    assert (status(), settings["mode"]) == (201, "on")
+    acts = audited_acts().values_list("action", "object_id")
+    assert ("retry_settings.change", "acme/work") in acts
+
+
+def test_only_maintainers_may_set_it(at: Project, api: Api) -> None:
+    assert api.call("PATCH", SETTINGS, {"refuse_unfittable": True}).status_code == 403
+    root = Api(factories.token(factories.user(superuser=True)))
+    wrong = root.call("PATCH", SETTINGS, {"refuse_unfittable": "yes"})
+    assert (wrong.status_code, list(wrong.json()["errors"])) == (400, ["refuse_unfittable"])
+    assert not RetrySettings.objects.exists()
+
+
+def test_graphql_has_all_of_it(played: Agent, at: Project, graph: Graph) -> None:
+    create = """mutation($input: CreateSessionInput!) { createSession(input: $input) {
+        warnings errors { field message } } }"""
+    body = {"project": "acme/work", "command": ["true"], "resources": LARGE}
+    assert graph.ask(create, input=body)["createSession"] == {"warnings": [WHY], "errors": []}
+    change = """mutation($input: UpdateRetrySettingsInput!) { updateRetrySettings(input: $input) {
+        retrySettings { refuseUnfittable effectiveRefuseUnfittable } } }"""
+    scope = {"domain": "acme", "project": "work"}
+    settings = graph.ask(change, input={**scope, "refuseUnfittable": True})["updateRetrySettings"][
+        "retrySettings"
+    ]
+    assert settings == {"refuseUnfittable": True, "effectiveRefuseUnfittable": True}
+    refused = graph.ask(create, input=body)["createSession"]["errors"]
+    assert refused == [{"field": "resources", "message": WHY}]
+
+
+def test_the_page_of_the_project_sets_it_and_tells(
+    played: Agent, at: Project, client: Any, owner: User
+) -> None:
+    page = "/projects/acme/work/"
+    client.force_login(owner)
+    body = "image: a\nresources: {cpu: 16}"
+    assert WHY in client.post(f"{page}would-get/", {"body": body}).content.decode()
+    assert "accepted with a warning" in client.get(page).content.decode()
+    client.post(f"{page}submissions/", {"refuse_unfittable": "true"})
+    assert RetrySettings.objects.get(project=at).refuse_unfittable is True
+    assert "In effect: they are refused." in client.get(page).content.decode()
+    refused = client.post(f"{page}would-get/", {"body": body}).content.decode()
+    assert f"resources (line 2): {WHY}" in refused
+    client.post(f"{page}submissions/", {"refuse_unfittable": "x"})
+    assert RetrySettings.objects.get(project=at).refuse_unfittable is True
+    client.force_login(factories.user("vera", project=at, role=Role.VIEWER))
+    assert client.post(f"{page}submissions/", {"refuse_unfittable": ""}).status_code == 403

@@ -1,0 +1,322 @@
+"""Which failures are the same one: on real outputs, by the rules, and on any text."""
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retry.evidence.termination import ContainerFacts, Termination
+from retry.signatures.masks import masked
+from retry.signatures.signature import KEY_LENGTH, TITLE_LENGTH, Signature, signature
+from tests.unit.retry.failures import Failure, failures
+
+FAILED = Termination(exit_code=1)
+FAILURES = failures()
+
+
+def signatures(failure: Failure) -> list[Signature]:
+    return [
+        signature(termination, output, image="registry.example.com/team/job:7", command=["run"])
+        for termination, output in failure.terminations()
+    ]
+
+
+def title(output: str, termination: Termination = FAILED) -> str:
+    return signature(termination, output).title
+
+
+def mask(text: str) -> str:
+    return masked(text.encode()).decode()
+
+
+# Real outputs.
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(FAILURES) >= 150
+    assert len({failure.tool for failure in FAILURES}) >= 25
+    assert all(len(failure.texts) >= 3 for failure in FAILURES)
+
+
+def test_runs_that_fail_the_same_way_fall_together() -> None:
+    apart, runs = [], 0
+    for failure in FAILURES:
+        keys = Counter(found.key for found in signatures(failure))
+        runs += keys.total()
+        if len(keys) > 1:
+            apart.append((failure.name, keys.total() - keys.most_common(1)[0][1]))
+    assert sum(count for _, count in apart) <= 0.01 * runs, apart
+
+
+def test_different_failures_stay_apart() -> None:
+    keys = {failure.name: signatures(failure)[0].key for failure in FAILURES}
+    pairs = list(combinations(keys, 2))
+    together = [pair for pair in pairs if keys[pair[0]] == keys[pair[1]]]
+    assert len(together) <= 0.0001 * len(pairs), together
+    assert len(set(keys.values())) >= 0.98 * len(keys), together
+
+
+def test_generic_texts_are_told() -> None:
+    wrong = [each.name for each in FAILURES if signatures(each)[0].generic is not each.generic]
+    assert wrong == []
+
+
+def test_another_process_gets_the_same_keys() -> None:
+    found = [signatures(failure)[0].key for failure in FAILURES[::20]]
+    code = (
+        "from tests.unit.retry.test_signatures import FAILURES, signatures\n"
+        "print(*[signatures(failure)[0].key for failure in FAILURES[::20]])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == found
+
+
+# Which text tells the failure.
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/app/train.py", line 12, in main
+    step(batch)
+  File "/opt/lib/python3.11/site-packages/torch/nn/module.py", line 8, in forward
+    raise ValueError("bad shape")
+ValueError: bad shape
+"""
+TWO_RANKS = """[rank0]: Traceback (most recent call last):
+[rank1]: step 3
+[rank0]:   File "a.py", line 1, in f
+[rank0]: KeyError: 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (TRACEBACK, "ValueError: bad shape (train:main)"),
+        (f"{TRACEBACK}fatal: something else\n", "ValueError: bad shape (train:main)"),
+        (
+            f"{TRACEBACK}\nDuring handling of the above exception, another exception occurred:\n\n"
+            + TRACEBACK.replace("bad shape", "worse"),
+            "ValueError: worse (train:main)",
+        ),
+        # Two ranks print at the same time.
+        (TWO_RANKS, "KeyError: # (a:f)"),
+        # The head is cut off.
+        (TRACEBACK.partition("\n")[2], "ValueError: bad shape (train:main)"),
+        ("Exception ignored in: <function R.__del__>\n" + TRACEBACK + "fatal: x\n", "fatal: x"),
+        (
+            TRACEBACK + TRACEBACK.replace("ValueError: bad shape\n", "ChildFailedError:\n"),
+            "ValueError: bad shape (train:main)",
+        ),
+        ("KeyError in cache\nRuntimeError: boom\nerror: later\n", "RuntimeError: boom"),
+        ("error: first\nerror: second\n0 errors, 0 failed\nerror = 0.31\n", "error: second"),
+        ("error: no such flag\nWARNING: cannot delete cache\n", "error: no such flag"),
+        ("loading\nepoch 3\n", "epoch #"),
+        ('error: bad row\n::reprise:: {"step": 3, "note": "error"}\n', "error: bad row"),
+        ("error: bad row\n/bin/sh: line 1: 7 Killed  ./run\n", "error: bad row"),
+        ("step 7\nmake: *** [Makefile:3: run] Error 1\n", "make: *** [Makefile:#: run] Error 1"),
+        ("\x1b[31merror: red\x1b[0m\r\n", "error: red"),
+        ("2031-01-02T03:04:05.678Z stderr F error: labelled\n", "error: labelled"),
+    ],
+)
+def test_the_text_that_tells_the_failure(output: str, expected: str) -> None:
+    assert title(output) == expected
+
+
+def test_the_termination_message_goes_before_the_output() -> None:
+    container = ContainerFacts(name="main", exit_code=1, message="bad input row 7")
+    assert title("error: x", Termination(containers=(container,))) == "bad input row #"
+
+
+def test_the_wishes_of_a_workload_tell_nothing() -> None:
+    wishes = Termination(exit_code=1, message='{"reprise": {"retry": false}}')
+    assert title("error: x", wishes) == "error: x"
+
+
+def test_the_cluster_is_asked_last() -> None:
+    said = Termination(exit_code=1, pod_message="Pod was active too long")
+    assert (title("error: x", said), title("", said)) == ("error: x", "Pod was active too long")
+
+
+# What is masked.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id 0f8fad5b-d9cb-469f-a165-70867728950e gone", "id # gone"),
+        ("at 2031-07-09 23:59:58,001 it failed", "at # it failed"),
+        ("no route to 10.0.3.4:5432", "no route to #"),
+        ("no route to [fe80::1%eth0]", "no route to [#]"),
+        ("connect to db-3.prod.internal:5432 failed", "connect to # failed"),
+        ("fault at 0x7f93 in deadbeef01", "fault at # in #"),
+        ("cafe is a word", "cafe is a word"),
+        ('column "a name that is quite long" is gone', 'column "#" is gone'),
+        ("column 'short' is gone", "column 'short' is gone"),
+        ("it can't open it, doesn't exist at all", "it can't open it, doesn't exist at all"),
+        ("took 3.5 s,  12 MiB", "took # s, #"),
+        ("cannot open /data/a b/../x.tar.gz", "cannot open <path> <path>.gz"),
+        ("cannot open C:\\work\\run 7\\x.csv", "cannot open <path>.csv"),
+        ("I/O error, and/or more", "I/O error, and/or more"),
+        ("[Errno 28] No space left", "[Errno 28] No space left"),
+        ("HTTP/1.1 403 Forbidden", "HTTP/1.1 403 Forbidden"),
+        ("status code: 503", "status code: 503"),
+        ("exit status 12345", "exit status #"),
+        ("Xid (PCI:0000:3b:00): 79, GPU lost", "Xid (PCI:#): 79, GPU lost"),
+        ("KeyError: 3", "KeyError: #"),
+        ("error: 12:30:01 late", "error: # late"),
+        ("ImportError: libhdf5.so.103: gone", "ImportError: <path>.so: gone"),
+        ("java.io.IOException: x", "java.io.IOException: x"),
+        ("NoSuchKey: An error occurred (404) here", "NoSuchKey: An error occurred (404) here"),
+        ("pod train-7f9c6d8b5-x2k4q is gone", "pod # is gone"),
+        ("shape [3, 224, 224] is not [7]", "shape [#] is not [#]"),
+    ],
+)
+def test_what_varies_is_masked(text: str, expected: str) -> None:
+    assert mask(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cannot push to https://ann:hunter2@git.example.com/x",
+        "cannot read s3://bucket/x?X-Amz-Signature=hunter2",
+        "bad login ann:hunter2@db",
+        "password=hunter2 refused",
+        '{"api_key": "hunter2"} refused',
+        "Authorization: Bearer hunter2",
+        "AWS_SECRET_ACCESS_KEY=hunter2",
+        "run --token hunter2 failed",
+        "token hunter2 has expired",
+        "secret: 'hunter2'",
+        "SSHKey: hunter2",
+    ],
+)
+def test_secrets_go(text: str) -> None:
+    assert "hunter2" not in title(f"error: {text}")
+    assert "hunter2" not in mask(text)
+
+
+# What the key is of.
+
+
+def test_the_key_is_of_cause_exit_code_and_text() -> None:
+    found = signature(FAILED, "error: x")
+    assert found.key != signature(Termination(exit_code=2), "error: x").key
+    assert found.key != signature(FAILED, "error: y").key
+    oom = Termination(exit_code=1, conditions=("OOMKilled",))
+    assert found.key != signature(oom, "error: x").key
+    assert found.key == signature(FAILED, "error: x", image="a:1", command=["b"]).key
+
+
+@pytest.mark.parametrize("output", ["", "Killed\n", "Terminated\n", "exit status 3\n"])
+def test_a_generic_text_adds_the_image_and_the_command(output: str) -> None:
+    def key(image: str, command: list[str]) -> str:
+        found = signature(FAILED, output, image=image, command=command)
+        assert found.generic
+        return found.key
+
+    image = "registry.example.com:5000/team/job"
+    assert key(f"{image}:7", ["run", "a"]) == key(f"{image}@sha256:ab", ["run", "b"])
+    assert key(image, ["run"]) != key(image, ["other"])
+    assert key(image, ["run"]) != key("job", ["run"])
+
+
+def test_a_platform_cause_is_of_cause_and_reason_only() -> None:
+    def evicted(reason: str, code: int) -> Signature:
+        termination = Termination(reason=reason, conditions=("Evicted",), exit_code=code)
+        return signature(termination, f"error: {code}")
+
+    assert evicted("Evicted", 1) == evicted("Evicted", 2)
+    assert evicted("Evicted", 1) != evicted("TerminationByKubelet", 1)
+    assert evicted("Evicted", 1).title == "evicted: Evicted"
+
+
+# Any text.
+
+PIECES = st.sampled_from(
+    [
+        "Traceback (most recent call last):\n",
+        '  File "/a/b.py", line 3, in f\n',
+        "ValueError: x\n",
+        'Exception in thread "main" a.b.C: d\n',
+        "\tat a.b.C.d(E.java:1)\n",
+        "Caused by: a.B\n",
+        "panic: x\n",
+        "goroutine 1 [running]:\nmain.f(0x1)\n",
+        "thread 'main' panicked at src/a.rs:1:2:\n",
+        "terminate called after throwing an instance of 'x'\n",
+        "npm ERR! code E404\n",
+        "ChildFailedError: \n",
+        "==========\n",
+        "::reprise:: {}\n",
+        "make: *** [x] Error 1\n",
+        "[rank0]: ",
+        "\x1b[3",
+        "\ud800",
+        "\x00",
+        "«ß» ",
+        "token=",
+        "/",
+        "'",
+        '"',
+        "1.2",
+        ":",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=40).map("".join))
+def test_any_output_has_one_bounded_signature(output: str) -> None:
+    found = signature(FAILED, output, image="a/b:c", command=["d"])
+    assert found == signature(FAILED, output, image="a/b:c", command=["d"])
+    assert len(found.key) == KEY_LENGTH
+    assert 0 < len(found.title) <= TITLE_LENGTH
+    assert found.title.isprintable() or any(ord(letter) > 126 for letter in found.title)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=200))
+def test_only_the_end_of_an_output_counts(output: str) -> None:
+    assert signature(FAILED, "x" * 99 + output.rjust(16_384)) == signature(
+        FAILED, output.rjust(16_384)
+    )
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "Traceback (most recent call last):\n",
+        '  File "a.py", line 1, in x\n',
+        "\tat a.b.c(D.java:1)\n",
+        "goroutine 1 [running]:\n",
+        "panic: x\n",
+        "thread 'a' panicked at x\n",
+        "terminate called after throwing an instance of 'x'\n",
+        "npm ERR! code E1\n",
+        "error = 0.3\n",
+        "error: x\n",
+        "a@",
+        "/a",
+        "'",
+        '"a',
+        "1 ",
+        "a:",
+        "[1] ",
+        "token=",
+        "\x1b[",
+    ],
+)
+def test_no_output_takes_long(unit: str) -> None:
+    def seconds(size: int) -> float:
+        output = unit * (size // len(unit))
+        started = process_time()
+        signature(FAILED, output)
+        return process_time() - started
+
+    seconds(16_384)
+    assert min(seconds(16_384) for _ in range(3)) < 0.1

@@ -1,0 +1,166 @@
+"""Plans of preemption: enough, nothing in vain, in the order that is promised."""
+
+from decimal import Decimal
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.core.fit import Ask, Opening
+from scheduler.core.preemption import (
+    SURPLUS,
+    Plan,
+    Running,
+    Shares,
+    Taker,
+    fits_after,
+    plan_by_priority,
+    plan_by_share,
+    queues_below,
+    shares,
+)
+
+NODES = ("a", "b", "c")
+WHOLE = 8
+NO_SHARES = Shares({}, {})
+
+
+def cpus(count: int) -> dict[str, Decimal]:
+    return {"cpu": Decimal(count)}
+
+
+def run(  # the facts of a session
+    number: int, *nodes: str, cpu: int = 1, rank: int = 0, queue: int = 1, lost: float = 0.0
+) -> Running:
+    ask = Ask(cpus(cpu), len(nodes))
+    return Running(UUID(int=number), queue, rank, ask, nodes, cpu * len(nodes) / 24, lost)
+
+
+def taker(cpu: int, pods: int = 1, *, rank: int = 5, queue: int = 9) -> Taker:
+    return Taker(queue, rank, Ask(cpus(cpu), pods), cpu * pods / 24)
+
+
+def room(running: list[Running]) -> dict[str, Opening]:
+    used = dict.fromkeys(NODES, 0)
+    for each in running:
+        for name in each.nodes:
+            used[name] += int(each.ask.amounts["cpu"])
+    return {name: Opening(cpus(WHOLE - used[name]), 100) for name in NODES}
+
+
+def ids(plan: Plan | None) -> list[int]:
+    assert plan is not None
+    return sorted(each.id.int for each in plan.victims)
+
+
+def test_the_lowest_class_gives_first() -> None:
+    running = [run(1, "a", cpu=8, rank=1), run(2, "b", cpu=8), run(3, "c", cpu=8, rank=2)]
+    assert ids(plan_by_priority(taker(8), running, room(running), NO_SHARES)) == [2]
+
+
+def test_then_the_queue_furthest_above_its_share_then_the_least_work() -> None:
+    running = [
+        run(1, "a", cpu=4, queue=1, lost=1),
+        run(2, "a", cpu=4, queue=2, lost=9),
+        run(3, "b", cpu=8, queue=2, lost=99),
+        run(4, "c", cpu=8, queue=2, lost=98),
+    ]
+    held = Shares({1: 0.2, 2: 0.8}, {1: 0.5, 2: 0.5})
+    assert ids(plan_by_priority(taker(4), running, room(running), held)) == [2]
+    assert ids(plan_by_priority(taker(8), running, room(running), held)) == [4]
+
+
+def test_one_node_will_do_before_several_and_a_gang_gives_all_of_it() -> None:
+    running = [run(1, "a", "b", cpu=8, lost=50), run(2, "c", cpu=8, lost=400)]
+    plan = plan_by_priority(taker(4, 2), running, room(running), NO_SHARES)
+    assert plan is not None
+    assert ids(plan) == [1]
+    assert len(plan.nodes) == 1
+    many = plan_by_priority(taker(8, 3), running, room(running), NO_SHARES)
+    assert ids(many) == [1, 2]
+
+
+def test_nothing_is_taken_if_it_would_not_be_enough() -> None:
+    running = [run(1, "a", cpu=8, rank=9), run(2, "b", cpu=8, rank=5), run(3, "c", cpu=8)]
+    assert plan_by_priority(taker(8, 2), running, room(running), NO_SHARES) is None
+
+
+def test_a_queue_gives_back_only_what_is_above_its_share() -> None:
+    running = [run(n, "abc"[n % 3], cpu=4, queue=1) for n in range(6)]
+    held = shares({1: 1.0, 9: 1.0}, {1: 1.0})
+    assert len(ids(plan_by_share(taker(8), running, room(running), held))) == 2
+    assert plan_by_share(taker(8, 2), running, room(running), held) is None  # above its own share
+    near = Shares({1: 0.54}, {1: 0.5, 9: 0.5})
+    assert plan_by_share(taker(4), running, room(running), near) is None
+    assert plan_by_share(taker(4, rank=-1), running, room(running), held) is None
+
+
+def test_queues_without_their_share_are_found() -> None:
+    held = shares({1: 1.0, 2: 1.0, 3: 2.0}, {1: 0.31, 2: 0.9})
+    assert queues_below(held, [1, 2, 3], 0.8) == {1, 3}
+    assert queues_below(held, [2], 0.8) == set()
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Running], Taker, Shares]:
+    free = dict.fromkeys(NODES, WHOLE)
+    running = []
+    for number in range(draw(st.integers(0, 8))):
+        nodes = draw(st.lists(st.sampled_from(NODES), min_size=1, max_size=3, unique=True))
+        cpu = draw(st.integers(1, WHOLE))
+        if any(free[name] < cpu for name in nodes):
+            continue
+        for name in nodes:
+            free[name] -= cpu
+        rank, queue = draw(st.integers(-1, 2)), draw(st.integers(1, 3))
+        lost = draw(st.floats(0, 100))
+        running.append(run(number, *nodes, cpu=cpu, rank=rank, queue=queue, lost=lost))
+    wanted = taker(
+        draw(st.integers(1, WHOLE)),
+        draw(st.integers(1, 3)),
+        rank=draw(st.integers(-1, 2)),
+        queue=draw(st.integers(1, 4)),
+    )
+    held: dict[int, float] = {}
+    for each in running:
+        held[each.queue] = held.get(each.queue, 0.0) + each.size
+    return running, wanted, shares(dict.fromkeys((1, 2, 3, 4), 1.0), held)
+
+
+def _is_whole_and_needed(plan: Plan, wanted: Taker, running: list[Running]) -> None:
+    openings = {name: each for name, each in room(running).items() if name in plan.nodes}
+    assert fits_after(wanted.ask, plan.victims, openings)
+    for each in plan.victims:
+        rest = [other for other in plan.victims if other is not each]
+        assert not fits_after(wanted.ask, rest, openings)
+
+
+@given(clusters())
+def test_a_plan_by_priority_is_enough_and_takes_from_lower_classes_only(
+    world: tuple[list[Running], Taker, Shares],
+) -> None:
+    running, wanted, held = world
+    plan = plan_by_priority(wanted, running, room(running), held)
+    lower = [each for each in running if each.rank < wanted.rank]
+    if plan is None:
+        assert not fits_after(wanted.ask, lower, room(running))
+    else:
+        assert all(each in lower for each in plan.victims)
+        _is_whole_and_needed(plan, wanted, running)
+
+
+@given(clusters())
+def test_a_plan_by_share_leaves_all_queues_their_share(
+    world: tuple[list[Running], Taker, Shares],
+) -> None:
+    running, wanted, held = world
+    plan = plan_by_share(wanted, running, room(running), held)
+    if plan is None:
+        return
+    _is_whole_and_needed(plan, wanted, running)
+    taken = held.held.get(wanted.queue, 0.0) + wanted.size
+    assert taken <= SURPLUS * held.fair[wanted.queue]
+    for queue, fair in held.fair.items():
+        given_back = sum(each.size for each in plan.victims if each.queue == queue)
+        assert not given_back or held.held[queue] - given_back >= fair - 1e-9
+    assert all(each.rank <= wanted.rank for each in plan.victims)
