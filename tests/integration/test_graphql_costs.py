@@ -70,7 +70,8 @@ def world() -> Graph:
         factories.failure(factories.settle(factories.start(session)), key=f"k{number}")
     retries_dispatch()
     machines = [{"name": f"n{each}", "allocatable": {"cpu": "1"}} for each in range(3)]
-    for number, session in enumerate(Session.objects.filter(tip=True)):
+    # Neighbours differ in their policies, so that the first three rows show both kinds too.
+    for number, session in enumerate(Session.objects.filter(tip=True).order_by("project_id")):
         factories.start(session)
         executor = Executor.objects.create(name=f"e{number}", nodes=machines)
         executor.projects.set([session.project])
