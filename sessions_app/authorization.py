@@ -43,6 +43,7 @@ class Action(StrEnum):
     SESSION_READ = "session.read"
     SESSION_VALUES = "session.values"
     SESSION_CREATE = "session.create"
+    SESSION_UPDATE = "session.update"
     SESSION_CANCEL = "session.cancel"
     SESSION_PREEMPT = "session.preempt"
     SESSION_RETRY = "session.retry"
@@ -134,6 +135,7 @@ RULES = {
     # What its variables are set to; whoever may read a session sees their names.
     Action.SESSION_VALUES: Rule(Scope.PROJECT, Role.MEMBER, write=False),
     Action.SESSION_CREATE: Rule(Scope.PROJECT, Role.MEMBER),
+    Action.SESSION_UPDATE: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     Action.SESSION_CANCEL: Rule(Scope.PROJECT, Role.MAINTAINER, own=Role.MEMBER),
     # Also not one's own: it is the platform that makes room.
     Action.SESSION_PREEMPT: Rule(Scope.PROJECT, Role.MAINTAINER),

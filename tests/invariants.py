@@ -103,6 +103,18 @@ def _differences(
             yield f"{session_id} {name}: the log says {logged!r}, the row {is_!r}"
 
 
+def priorities_are_told(records: Records) -> Iterator[str]:
+    """A session whose priority was changed has the one that its log says last."""
+    for session in records.sessions.values():
+        told = [
+            event.data["priority"]
+            for event in records.events[session.pk]
+            if event.type == "session.priority_changed"
+        ]
+        if told and told[-1] != session.priority:
+            yield f"{session.pk} has priority {session.priority}, its log says {told[-1]}"
+
+
 def seq_is_gapless(records: Records) -> Iterator[str]:
     """A session's events are numbered 1, 2, 3 ... up to the row's `event_seq`."""
     for session in records.sessions.values():
@@ -468,6 +480,7 @@ def streams_tell_all(records: Records) -> Iterator[str]:
 
 CHECKS: tuple[Callable[[Records], Iterator[str]], ...] = (
     log_folds_to_row,
+    priorities_are_told,
     seq_is_gapless,
     steps_are_allowed,
     failures_are_decided,

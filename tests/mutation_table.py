@@ -120,6 +120,11 @@ PAIRS = [
     _schedule("backfillSchedule", "POST", "backfill/", SPAN),
     Pair("createSession", "POST", "sessions/", SESSION),
     Pair("createSessions", "POST", "sessions/bulk/", {"sessions": [SESSION, HERE, SESSION]}),
+    Pair(
+        *("updateSession", "PATCH", "sessions/{waiting}/"),
+        {"priority": -7},
+        {"id": "{waiting}"},
+    ),
     Pair("cancelSession", "POST", "sessions/{waiting}/cancel/", None, {"id": "{waiting}"}),
     Pair("giveUpSession", "POST", "sessions/{parked}/give-up/", None, {"id": "{parked}"}),
     Pair(
@@ -133,6 +138,10 @@ PAIRS = [
         {"id": "{failed}"},
     ),
     Pair("cancelSessions", "POST", "sessions/bulk-cancel/", {"filter": {"job_set": "night"}}),
+    Pair(
+        *("updateSessions", "POST", "sessions/bulk-update/"),
+        {"filter": {"job_set": "night"}, "priority": 7},
+    ),
     Pair(
         *("retrySessions", "POST", "sessions/bulk-retry/"),
         {"filter": {"job_set": "night", "exit_code": 1}, "limit": 5, "resources": {"cpu": "2"}},

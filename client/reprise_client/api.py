@@ -121,6 +121,15 @@ class Client(
         """Return the chains that a session waits for, and those that wait for it."""
         return self._get(DependencyGraph, f"/sessions/{part(session_id)}/graph/")
 
+    def set_priority(self, session_id: str, priority: int) -> Session:
+        """Change the priority of a session that waits; its class stays. Safe to repeat.
+
+        A higher one goes first; it is between -1,000,000 and 1,000,000. Raises a 409 if the session
+        does not wait.
+        """
+        path = f"/sessions/{part(session_id)}/"
+        return self._send(Session, "PATCH", path, {"priority": priority}, idempotent=True)
+
     def cancel(self, session_id: str) -> Session:
         """Cancel the whole chain. This is safe to repeat."""
         path = f"/sessions/{part(session_id)}/cancel/"
@@ -199,6 +208,23 @@ class Client(
         body |= _another(resources, changes, reason)
         path = "/sessions/bulk-retry/"
         return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
+
+    def sessions_set_priority_bulk(
+        self,
+        filters: Mapping[str, Any],
+        priority: int,
+        *,
+        dry_run: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BulkChanges:
+        """Change the priority of the newest attempts that match the filters and wait.
+
+        Otherwise it works like `set_priority`, page by page like `sessions_cancel_bulk`.
+        """
+        body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
+        body["priority"] = priority
+        return self._send(BulkChanges, "POST", "/sessions/bulk-update/", body, idempotent=True)
 
     def _bulk(self, filters: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         own = {} if self.project is None else {"project": self.project}

@@ -1,4 +1,4 @@
-"""The pages of sessions: show, cancel, preempt and retry."""
+"""The pages of sessions: show, cancel, preempt, reprioritize and retry."""
 
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +94,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     search_fields = ("pk",)
     search_help_text = "the start of an id, or of a chain's name"
     list_before_template = "admin/sessions_note.html"
-    actions: Any = ("cancel_chains", "preempt_sessions", "retry_sessions")
+    actions: Any = ("cancel_chains", "preempt_sessions", "prioritize_sessions", "retry_sessions")
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
         """Search by a range of ids, or by the beginning of a chain's name within each project."""
@@ -147,6 +147,11 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     def preempt_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
         """Preempt the chosen sessions that run."""
         return self._bulk(request, rows, "preempt")
+
+    @admin.action(description="Change the priority", permissions=["view"])
+    def prioritize_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        """Change the priority of the chosen sessions that wait."""
+        return self._bulk(request, rows, "priority")
 
     @admin.action(description="Retry now", permissions=["view"])
     def retry_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:

@@ -36,7 +36,7 @@ SESSION = {
     "job_set": Column("text"),
     "creation_id": Column("text"),
     "session_type": Column("text"),
-    "priority": Column("int"),
+    "priority": Column("int", changes=True),
     "status": Column("text", f"'{Status.PENDING}'", changes=True, fact=True),
     "phase": Column("text", f"'{Phase.WAITING}'", changes=True),
     "status_message": Column("text", "''", changes=True, fact=True),

@@ -18,6 +18,7 @@ STEPS = (
     "resume",
     "cancel",
     "preempt",
+    "priority",
     "manual_retry",
     "drain",
     "lease",

@@ -27,6 +27,8 @@ class LockedSession(NamedTuple):
     queue_id: int
     job_set: str
     session_type: str
+    priority: int
+    """Together with its class: `core/priorities.py`."""
     status: Status
     retry_count: int
     tip: bool

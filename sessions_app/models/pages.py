@@ -38,8 +38,8 @@ class PreparedAction(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     act = models.CharField(max_length=16)
     """A name of `prepared_actions.ACTS`."""
-    resources = models.JSONField(default=dict)
-    """Changes to the resources of retries."""
+    given = models.JSONField(default=dict, db_column="resources")
+    """What the person gave for the act: the resources of retries that change, or `priority`."""
     query = models.TextField(blank=True)
     """The query string of the list that it came from, or the whole address of the admin's list."""
     ids = ArrayField(models.UUIDField())

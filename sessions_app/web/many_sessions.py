@@ -1,6 +1,8 @@
 """Acting on many sessions: what a dry run found, a question, then slices with their progress."""
 
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -14,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 from pydantic import ValidationError
 
-from sessions_app.api.requests.bodies import SessionRetry
+from sessions_app.api.requests.bodies import SessionRetry, SessionUpdate
 from sessions_app.core.errors import NotFound
 from sessions_app.models import PreparedAction
 from sessions_app.selectors.session_pages import sessions_matching
@@ -32,6 +34,7 @@ from sessions_app.web.visitor import visitor
 
 REQUEST_SECONDS = 1.0
 """Seconds for which one request goes on with slices."""
+_NUMBER = re.compile("-?[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,13 @@ WORDS = {
         "Their executors stop them. Then their policies decide, as after any preemption.",
         "preempted",
         "danger",
+    ),
+    "priority": _Words(
+        "Reprioritize",
+        "Of the sessions of a queue that wait, those with a higher priority start first, within "
+        "their class. Later attempts keep it.",
+        "reprioritized",
+        "primary",
     ),
 }
 
@@ -97,9 +107,9 @@ def act(request: HttpRequest, action_id: UUID, fragment: bool = False) -> HttpRe
     try:
         action = action_get(actor, action_id)
         if request.method == "POST":
-            resources, wrong = _resources(request)
+            given, wrong = _given(request, action)
             if not wrong:
-                action = _go_on(request, action, resources)
+                action = _go_on(request, action, given)
     except NotFound as error:
         messages.error(request, f"{error.detail[:1].upper()}{error.detail[1:]}. Choose again.")
         return _elsewhere(reverse("home")) if fragment else redirect("home")
@@ -114,28 +124,44 @@ def _elsewhere(address: str) -> HttpResponse:
     return HttpResponse(headers={"HX-Redirect": address})
 
 
-def _go_on(
-    request: HttpRequest, action: PreparedAction, resources: dict[str, Any]
-) -> PreparedAction:
+def _go_on(request: HttpRequest, action: PreparedAction, given: dict[str, Any]) -> PreparedAction:
     """Do slices for about `REQUEST_SECONDS`."""
     until = time.monotonic() + REQUEST_SECONDS
     while action.started_at is None or action.position < len(action.ids):
-        action = action_continue(visitor(request), action.pk, resources=resources)
+        action = action_continue(visitor(request), action.pk, given=given)
         if time.monotonic() > until:
             break
     return action
 
 
-def _resources(request: HttpRequest) -> tuple[dict[str, Any], str]:
-    """Return the changes to the resources, or what is wrong with them."""
-    memory = request.POST.get("memory", "").strip()
-    if not memory:
-        return {}, ""
+def _given(request: HttpRequest, action: PreparedAction) -> tuple[dict[str, Any], str]:
+    """Return what an action that begins is given, or what is wrong with it."""
+    read = None if action.started_at else _READ.get(action.act)
     try:
-        asked = SessionRetry.model_validate({"resources": {"memory": memory}})
-        return asked.asked()["resources"], ""
+        return (read(request) if read else {}), ""
     except ValidationError as error:
         return {}, str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+
+
+def _resources(request: HttpRequest) -> dict[str, Any]:
+    memory = request.POST.get("memory", "").strip()
+    if not memory:
+        return {}
+    asked = SessionRetry.model_validate({"resources": {"memory": memory}})
+    resources: dict[str, Any] = asked.asked()["resources"]
+    return resources
+
+
+def _priority(request: HttpRequest) -> dict[str, Any]:
+    typed = request.POST.get("priority", "").strip()
+    number = int(typed) if _NUMBER.fullmatch(typed) else typed
+    return SessionUpdate.model_validate({"priority": number}).model_dump()
+
+
+_READ: dict[str, Callable[[HttpRequest], dict[str, Any]]] = {
+    "retry": _resources,
+    "priority": _priority,
+}
 
 
 def _ids(texts: list[str]) -> list[UUID]:
@@ -164,18 +190,10 @@ def _context(action: PreparedAction, request: HttpRequest, wrong: str) -> dict[s
         facts=[("possible", f"{total:,}"), ("left out", f"{refused:,}")],
         possible=total > 0,
     )
-    memory = Field(
-        "memory",
-        "Memory of the new attempts",
-        request.POST.get("memory", ""),
-        help="Such as 8Gi. Empty: as much as before.",
-        error=wrong,
-        max_length=40,
-    )
     return {
         "action": action,
         "confirm": confirm,
-        "fields": [memory] if action.act == "retry" else [],
+        "fields": _fields(action.act, request, wrong),
         "progress": Progress("Looked at", action.position, total),
         "over": action.started_at is not None and action.position >= total,
         "words": words,
@@ -186,6 +204,21 @@ def _context(action: PreparedAction, request: HttpRequest, wrong: str) -> dict[s
         "address": address,
         "progress_address": reverse("many-sessions-progress", args=[action.pk]),
     }
+
+
+def _fields(act: str, request: HttpRequest, wrong: str) -> list[Field]:
+    """Return the fields of what an act is given."""
+    if act == "retry":
+        typed, told = request.POST.get("memory", ""), "Such as 8Gi. Empty: as much as before."
+        label = "Memory of the new attempts"
+        return [Field("memory", label, typed, help=told, error=wrong, max_length=40)]
+    if act == "priority":
+        typed, told = (
+            request.POST.get("priority", ""),
+            "Higher goes first; the usual is 0.",
+        )
+        return [Field("priority", "Priority", typed, "number", help=told, error=wrong)]
+    return []
 
 
 def _back(action: PreparedAction) -> str:

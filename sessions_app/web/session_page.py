@@ -1,4 +1,4 @@
-"""The page of one session: its chain, its decisions and its log; a button cancels or retries."""
+"""The page of one session: its chain, its decisions and its log; buttons act on it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -178,6 +178,8 @@ def _allowed(actor: Actor, found: Session, tip: Session, *, over: bool) -> dict[
         "cancellable": not over
         and found.root.cancel_requested_at is None
         and permitted(actor, Action.SESSION_CANCEL, **whose),
+        "prioritizable": found.status == Status.PENDING
+        and permitted(actor, Action.SESSION_UPDATE, **whose),
         "parked": found.pk == tip.pk
         and found.retry_state == RetryState.PARKED
         and permitted(actor, Action.SESSION_GIVE_UP, **whose),

@@ -22,7 +22,7 @@ TYPES = frozenset(
             f"session.{name}"
             for name in (
                 *("submitted", "progress", "lease_returned", "lease_expired", "archived"),
-                *("placement_refused", "report_ignored"),
+                *("placement_refused", "priority_changed", "report_ignored"),
                 *("retry_scheduled", "retry_postponed", "retry_dispatched", "retry_exhausted"),
                 "retry_parked",
                 *("retry_succeeded", "retry_cancelled"),

@@ -31,6 +31,7 @@ pytestmark = [
 ]
 
 POLICY = {"max_retries": 1, "max_preemption_retries": 5}
+PRIORITY_CHANGED = "session.priority_changed"
 
 Story = Iterator[None]
 """Prepares; at its first `yield` the failpoint is armed, at its second one the process has died
@@ -212,6 +213,23 @@ def _preempt(lives: Lives) -> Story:
     with suppress(RepriseError):  # refused if it was lost with the server
         lives.server.client.preempt(session)
     assert ended(lives.server.client, session)[-1].status == "TERMINATED"
+
+
+def _priority(lives: Lives) -> Story:
+    """A client without an answer asks again: the session has the priority, and it is told once."""
+    lives.server.client.executor_cordon("local", reason="it waits")
+    session = submit(lives.server.client, lives.flaky() + "true")
+    yield
+    with suppress(RepriseError):
+        lives.server.client.set_priority(session, 5)
+    yield
+    client = lives.server.client
+    assert client.set_priority(session, 5).priority == 5
+    told = [each.data for each in client.events(session) if each.type == PRIORITY_CHANGED]
+    assert [(each["before"], each["priority"]) for each in told] == [(0, 5)]
+    client.executor_uncordon("local")
+    (ran,) = ended(client, session)
+    assert (ran.status, lives.ran(ran)) == ("TERMINATED", 1)
 
 
 def _manual_retry(lives: Lives) -> Story:
@@ -506,6 +524,7 @@ def _stopped(pid: int) -> Iterator[None]:
 STORIES: dict[str, Callable[[Lives], Story]] = {
     "cancel": _cancel,
     "preempt": _preempt,
+    "priority": _priority,
     "manual_retry": _manual_retry,
     "resume": _held,
     "return": _refused,

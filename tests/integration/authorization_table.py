@@ -88,7 +88,10 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     # So has each session that the filter means; see test_rest_bulk_actions.
     ("POST", "sessions/bulk-cancel/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/bulk-retry/"): row(200, **NO_EXECUTORS),
+    ("POST", "sessions/bulk-update/"): row(200, **NO_EXECUTORS),
     ("GET", SESSION): READ_SESSION,
+    # It waits no longer.
+    ("PATCH", SESSION): refused_for_its_state(CHANGE_SESSION),
     ("GET", f"{SESSION}attempts/"): READ_SESSION,
     ("GET", "job-sets/"): READ_CLUSTER,
     # In the token's own project; that of others has to be named, as in `SCOPED`.
@@ -281,6 +284,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "sessions/bulk-cancel/"): {"filter": {}},
     ("PATCH", FAILURE): {"muted": True},
     ("POST", "sessions/bulk-retry/"): {"filter": {}},
+    ("POST", "sessions/bulk-update/"): {"filter": {}, "priority": 5},
+    ("PATCH", SESSION): {"priority": 5},
     ("POST", "breakers/"): {"signature": "fedcba987654"},
     ("POST", "retry-policies/"): document("new"),
     ("POST", "retry-policies/simulate/"): {"chains": [{"terminations": [{"exit_code": 1}]}]},

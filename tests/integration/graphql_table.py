@@ -95,12 +95,14 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
         {"sessions": [{**_WORK, "command": ["true"]}]},
         ("POST", "sessions/bulk/"),
     ),
+    "updateSession": ({**_SESSION, "priority": 5}, ("PATCH", SESSION)),
     "cancelSession": (_SESSION, ("POST", f"{SESSION}cancel/")),
     "giveUpSession": (_SESSION, ("POST", f"{SESSION}give-up/")),
     "preemptSession": (_SESSION, ("POST", f"{SESSION}preempt/")),
     "retrySession": (_SESSION, ("POST", f"{SESSION}retry/")),
     "cancelSessions": ({"filter": {}}, ("POST", "sessions/bulk-cancel/")),
     "retrySessions": ({"filter": {}}, ("POST", "sessions/bulk-retry/")),
+    "updateSessions": ({"filter": {}, "priority": 5}, ("POST", "sessions/bulk-update/")),
     "updateFailure": (
         {**_WORK, "key": "one", "muted": True},
         ("PATCH", f"{FAILURE} in project"),
@@ -226,6 +228,7 @@ NESTED: dict[str, str] = {
     "{ edges { node { revision document } } } } } }",
     "CreateOutcome.session": "",
     "CancelOutcome.session": "",
+    "UpdateOutcome.session": "",
     "RetryOutcome.session": "",
     "RetryOutcome.nextSession": "",
 }

@@ -208,6 +208,14 @@ def test_only_running_ones_can_be_preempted(client: Client, project: Project) ->
     assert PreparedAction.objects.get().ids == [running.pk]
 
 
+def test_the_priority_of_what_waits_can_be_changed(client: Client, project: Project) -> None:
+    running, waiting = factories.start(factories.submit(project)), factories.submit(project)
+    asked = choose(client, "prioritize_sessions", running, waiting)
+    assert "Reprioritize 1 session" in text_of(asked)
+    client.post(asked.request["PATH_INFO"], {"confirmed": "1", "priority": "5"}, follow=True)
+    assert [factories.reread(each).priority for each in (running, waiting)] == [0, 5]
+
+
 @pytest.mark.parametrize("name", ["cancel_chains", "retry_sessions"])
 def test_choosing_many_costs_no_statement_for_each(
     client: Client, project: Project, name: str

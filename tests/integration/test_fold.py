@@ -22,6 +22,7 @@ from sessions_app.services.chains.manual_retry import session_retry, sessions_re
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt
+from sessions_app.services.sessions.priority import session_set_priority
 from tests.agent import Agent, agent
 from tests.factories import policy, project, submit, user
 from tests.integration.test_storm_limits import due_again
@@ -154,6 +155,10 @@ class World:
     def preempt(self) -> None:
         self._by_hand(lambda session: session_preempt(session.pk, by="eve", reason="room"))
 
+    def prioritize(self) -> None:
+        priority = self.pick((-5, 0, 5))
+        self._by_hand(lambda session: session_set_priority(session.pk, priority, by="ann"))
+
     def retry(self) -> None:
         self._by_hand(lambda session: session_retry(session.pk, session.root_id, by="bob"))
 
@@ -207,6 +212,7 @@ STEPS: dict[str, tuple[int, Callable[[World], None]]] = {
     "sweep": (1, World.sweep),
     "cancel": (1, World.cancel),
     "preempt": (2, World.preempt),
+    "prioritize": (2, World.prioritize),
     "retry": (2, World.retry),
     "retry_many": (1, World.retry_many),
     "slots_come": (1, World.slots_come),

@@ -20,6 +20,7 @@ from sessions_app.models import (
 )
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.priority import session_set_priority
 from tests import invariants
 from tests.agent import agent, failed, running
 from tests.factories import executor, policy, project, quotas, submit
@@ -224,6 +225,12 @@ def begin_before_the_end(records: dict[str, Session]) -> None:
     sessions(records["child"]).update(created_at=records["parent"].created_at)
 
 
+def change_a_priority_untold(records: dict[str, Session]) -> None:
+    waiting = submit(records["child"].project)
+    session_set_priority(waiting.pk, 5, by="ann")
+    sessions(waiting).update(stored_priority=6)
+
+
 def count_one_more(records: dict[str, Session]) -> None:
     ProjectUsage.objects.filter(name="sessions").update(used=2)
 
@@ -324,6 +331,7 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     lose_a_fact: invariants.log_folds_to_row,
     change_a_decision: invariants.log_folds_to_row,
     forget_a_fact: invariants.log_folds_to_row,
+    change_a_priority_untold: invariants.priorities_are_told,
     drop_an_event: invariants.seq_is_gapless,
     skip_a_number: invariants.seq_is_gapless,
     go_back: invariants.steps_are_allowed,

@@ -294,12 +294,14 @@ def test_the_examples_of_the_documentation_work(at: Project, played: Agent) -> N
     assert len(called) == text.count("curl ")
     api = admin()
     for method, before, path, after in called:
-        address = path.replace("rack-1", "one")
+        waits = Session.objects.values_list("pk", flat=True).first()
+        address = path.replace("rack-1", "one").replace("$ID", str(waits))
         body = json.loads(before or after or "null")
         wanted = method or ("POST" if body else "GET")
         response = api.call(wanted, address, body)
         assert response.status_code in {200, 201}, (path, response.content)
-    assert Session.objects.get().rank == 100
+    session = Session.objects.get()
+    assert (session.rank, session.priority) == (100, 5)
     assert Executor.objects.get().preemption == "dry_run"
 
 

@@ -27,6 +27,7 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.sessions import retention
 from sessions_app.services.sessions.cancel import chain_cancel
+from sessions_app.services.sessions.priority import session_set_priority
 from tests.agent import Api
 from tests.factories import policy, project, settle, start, submit, tip, token, user
 from tests.invariants import check_all
@@ -51,6 +52,7 @@ def at_once(settings: Any) -> None:
 def retried(work: Project, **fields: Any) -> Session:
     """A chain of three attempts, the second by policy and the third by hand, which succeeded."""
     root = submit(work, retry_policy=policy(max_retries=1), name="train", **fields)
+    session_set_priority(root.pk, 5, by="ada")
     LogChunk.objects.create(session_id=root.pk, offset=0, data=b"hello\n")
     settle(start(root), exit_code=3, node="node-1")
     retries_dispatch()

@@ -269,6 +269,44 @@ class TestMany:
         assert "Preempt 1 session" in told(choose(client, [running], "preempt"))
         assert factories.reread(running).status == Status.RUNNING
 
+    def test_a_priority_is_asked_for_and_checked(
+        self, client: Client, project: Project, owner: User
+    ) -> None:
+        waiting = factories.submit(project, owner=owner)
+        running = factories.start(factories.submit(project, owner=owner))
+        asked = choose(client, [waiting, running], "priority")
+        assert "Reprioritize 1 session" in told(asked)
+        assert "can only be changed while the session waits" in told(asked)
+        (address, _) = asked.redirect_chain[-1]
+        for wrong in ("", "much", "1.5", "1000001"):
+            answer = client.post(address, {"priority": wrong})
+            assert "field-priority-error" in answer.content.decode(), wrong
+        assert factories.reread(waiting).priority == 0
+        done = told(client.post(address, {"priority": "-5"}, follow=True))
+        assert "1 of 1 reprioritized" in done
+        assert factories.reread(waiting).priority == -5
+
+    def test_slices_keep_the_priority(
+        self, client: Client, project: Project, owner: User, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(prepared_actions, "SLICE", 1)
+        monkeypatch.setattr("sessions_app.web.many_sessions.REQUEST_SECONDS", -1.0)
+        sessions = [factories.submit(project, owner=owner) for _ in range(2)]
+        (address, _) = choose(client, sessions, "priority").redirect_chain[-1]
+        client.post(address, {"priority": "7"})
+        client.post(f"{address}progress/")
+        assert [factories.reread(each).priority for each in sessions] == [7, 7]
+
+    def test_a_session_that_waits_has_the_button(
+        self, client: Client, project: Project, owner: User
+    ) -> None:
+        waiting = factories.submit(project, owner=owner)
+        running = factories.start(factories.submit(project, owner=owner))
+        assert 'id="prioritize"' in page(client, f"/sessions/{waiting.pk}/")
+        assert 'id="prioritize"' not in page(client, f"/sessions/{running.pk}/")
+        sent = {"id": str(waiting.pk), "act": "priority"}
+        assert "Reprioritize 1 session" in told(client.post("/sessions/choose/", sent, follow=True))
+
     def test_actions_are_of_who_prepared_them_and_expire(
         self, client: Client, project: Project, owner: User
     ) -> None:

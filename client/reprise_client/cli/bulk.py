@@ -1,4 +1,4 @@
-"""Bulk retry and cancel: page after page, with an outcome for each session."""
+"""Bulk retry, cancel and update: page after page, with an outcome for each session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ DryRunOption = Annotated[
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="With --all: do not ask for confirmation.")
 ]
-STYLES = {"retried": "green", "cancelled": "green", "scheduled": "yellow", "refused": "red"}
+STYLES = {
+    **dict.fromkeys(("retried", "cancelled", "updated"), "green"),
+    "scheduled": "yellow",
+    "refused": "red",
+}
 
 Call = Callable[..., "BulkChanges"]
 """A bulk call that takes `dry_run`, `limit` and `after`."""

@@ -1,4 +1,4 @@
-"""The options that select sessions, shared by `session list`, `retry` and `cancel`."""
+"""The options that select sessions, shared by `session list`, `retry`, `cancel` and `priority`."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

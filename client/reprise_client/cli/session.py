@@ -299,6 +299,34 @@ def cancel(
 
 
 @app.command()
+@with_options(Filters)
+def priority(
+    filters: Filters,
+    ctx: typer.Context,
+    typed: MaybeIdArgument = None,
+    *,
+    to: Annotated[
+        int, typer.Option("--to", metavar="N", help="New priority; higher goes first in its class.")
+    ],
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Change the priority of a session that waits, or with --all of all that match the filters.
+
+    With --all it exits with 5 if every session was refused.
+    """
+    client = client_of(ctx)
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    if one is not None:
+        _emit_session(output, client.set_priority(session_id(client, one), to))
+        return
+    call = partial(client.sessions_set_priority_bulk, filters.of(client.project), to)
+    act_on_all(call, "Reprioritize", dry_run=dry_run, yes=yes, output=output)
+
+
+@app.command()
 def preempt(
     ctx: typer.Context,
     typed: IdArgument,

@@ -1,4 +1,5 @@
-"""Bulk calls: create sessions, and cancel or retry them by filter, with an outcome for each."""
+"""Bulk calls: create sessions, and cancel, retry or update them by filter, with an outcome for
+each."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -6,7 +7,7 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt, ValidationError
 
-from sessions_app.api.requests.bodies import AnotherAttempt, SessionCreate
+from sessions_app.api.requests.bodies import AnotherAttempt, Priority, SessionCreate
 from sessions_app.api.requests.queries import SessionConditions
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -17,6 +18,7 @@ from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_pro
 from sessions_app.services.chains.dispatch import BATCH
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.sessions.priority import sessions_set_priority
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.sessions.submit import Submitted, sessions_submit
 
@@ -103,6 +105,12 @@ class BulkRetry(BulkAction, AnotherAttempt):
     """The body of `POST /sessions/bulk-retry/`."""
 
 
+class BulkUpdate(BulkAction):
+    """The body of `POST /sessions/bulk-update/`."""
+
+    priority: Priority
+
+
 class Outcomes(NamedTuple, Generic[Done]):
     """The outcomes of a call by filter."""
 
@@ -133,6 +141,18 @@ def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:
         )
 
     return _each(actor, Action.SESSION_RETRY, asked, retry)
+
+
+def sessions_update(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
+    """Change the priority of the sessions that match a filter and wait."""
+    asked = BulkUpdate.model_validate(body)
+
+    def update(roots: Mapping[UUID, UUID]) -> Mapping[UUID, DomainError | None]:
+        return sessions_set_priority(
+            list(roots), asked.priority, by=actor.name, dry_run=asked.dry_run
+        )
+
+    return _each(actor, Action.SESSION_UPDATE, asked, update)
 
 
 def _each(

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
+from sessions_app.api.requests.bodies import (
+    SessionCreate,
+    SessionPreempt,
+    SessionRetry,
+    SessionUpdate,
+)
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.core.errors import DomainError
 from sessions_app.selectors.sessions import queue_resolve, session_get, sessions_allowed
@@ -17,6 +22,7 @@ from sessions_app.services.chains.manual_retry import sessions_retry_paced
 from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt
+from sessions_app.services.sessions.priority import session_set_priority
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.sessions.submit import Submitted, session_submit
 
@@ -26,6 +32,13 @@ def create(actor: Actor, body: Mapping[str, Any]) -> Submitted:
     asked = SessionCreate.model_validate(body)
     queue = queue_resolve(actor, asked.project, asked.queue, Action.SESSION_CREATE)
     return session_submit(Placed(queue, require_user(actor).pk, asked.submission()))
+
+
+def update(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> None:
+    """Change the priority of a session that waits."""
+    asked = SessionUpdate.model_validate(body)
+    session = session_get(actor, session_id, Action.SESSION_UPDATE)
+    session_set_priority(session.pk, asked.priority, by=actor.name)
 
 
 def cancel(actor: Actor, session_id: UUID) -> None:

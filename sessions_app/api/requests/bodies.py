@@ -16,6 +16,7 @@ from pydantic import (
     StrictStr,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import CoreSchema
 
@@ -30,7 +31,8 @@ from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
 from sessions_app.core.cadence import OF_SCHEDULES
 from sessions_app.core.dependencies import MOST, Wanted
-from sessions_app.core.priorities import DEFAULT_CLASS
+from sessions_app.core.errors import InvalidInput
+from sessions_app.core.priorities import DEFAULT_CLASS, MOST_PRIORITY
 from sessions_app.services.sessions.submission import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
@@ -127,6 +129,7 @@ Amounts = dict[Annotated[StrictStr, Field(min_length=1, max_length=128)], Quanti
 Resources = Annotated[
     Amounts | dict[Literal["requests", "limits"], Amounts], BeforeValidator(_resources)
 ]
+Priority = Annotated[StrictInt, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY), WHOLE]
 Label = Annotated[
     StrictStr,
     Field(max_length=63, json_schema_extra={"pattern": f"^{_LABEL.pattern}$"}),
@@ -214,7 +217,7 @@ class SessionTemplate(StrictModel):
         Field(max_length=64),
     ] = {}
     cluster_size: Annotated[StrictInt, Field(ge=1, le=10_000), WHOLE] = 1
-    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
+    priority: Priority = 0
     """It orders the sessions of a class within their queue."""
     priority_class: Annotated[StrictStr, Field(max_length=63)] = ""
     """Sessions of a class of a higher value go first. Empty: the class `default`."""
@@ -326,6 +329,20 @@ class SessionCreate(SessionTemplate):
         )
 
 
+class SessionUpdate(StrictModel):
+    """The body of `PATCH /sessions/{id}/`: what can be changed while a session waits."""
+
+    priority: Priority
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_else(cls, value: Any) -> Any:
+        if isinstance(value, dict) and (others := value.keys() - cls.model_fields.keys()):
+            why = "cannot be changed: only the priority can"
+            raise InvalidInput({name: [why] for name in sorted(others)})
+        return value
+
+
 class SessionPreempt(StrictModel):
     """The body of `POST /sessions/{id}/preempt/`, which may be empty."""
 
@@ -351,7 +368,7 @@ class RetryChanges(StrictModel):
     command: Annotated[list[StrictStr], Field(min_length=1, max_length=4096)] | None = None
     environ: Annotated[dict[Variable, StrictStr | None], Field(max_length=4096)] | None = None
     resources: Resources | None = None
-    priority: Annotated[StrictInt, Field(ge=-1_000_000, le=1_000_000), WHOLE] | None = None
+    priority: Priority | None = None
     retry_policy: InlinePolicy | None = None
     batch_timeout: PositiveSeconds | None = None
     """Null removes the limit."""

@@ -1,6 +1,7 @@
-"""Cancel and retry by filter, with an outcome for each matching session."""
+"""Cancel, retry and update by filter, with an outcome for each matching session."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from rest_framework.response import Response
 from sessions_app.api.http.problems import problem_of
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.operations import bulk as operations
-from sessions_app.api.operations.bulk import BulkCancel, BulkRetry, Outcomes
+from sessions_app.api.operations.bulk import BulkCancel, BulkRetry, BulkUpdate, Outcomes
 from sessions_app.api.shapes import session_shapes
 from sessions_app.authorization import Action
 from sessions_app.core.errors import DomainError
@@ -68,7 +69,24 @@ class BulkCancelView(_BulkView):
     )
     def post(self, request: Request) -> Response:
         """Cancel the chains whose newest attempts match a filter."""
-        return self.answer(operations.sessions_cancel(self.actor, body_of(request)), _cancel_json)
+        done = operations.sessions_cancel(self.actor, body_of(request))
+        return self.answer(done, partial(_done_json, "cancelled"))
+
+
+class BulkUpdateView(_BulkView):
+    """`/sessions/bulk-update/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_UPDATE}
+
+    @extend_schema(
+        operation_id="sessions_bulk_update",
+        request=BulkUpdate,
+        responses=session_shapes.BulkUpdateOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """Change the priority of the newest attempts that match a filter and wait."""
+        done = operations.sessions_update(self.actor, body_of(request))
+        return self.answer(done, partial(_done_json, "updated"))
 
 
 def _retry_json(outcome: Granted | DomainError) -> dict[str, Any]:
@@ -83,7 +101,7 @@ def _retry_json(outcome: Granted | DomainError) -> dict[str, Any]:
     }
 
 
-def _cancel_json(outcome: DomainError | None) -> dict[str, Any]:
+def _done_json(word: str, outcome: DomainError | None) -> dict[str, Any]:
     if outcome is None:
-        return {"outcome": "cancelled", "problem": None}
+        return {"outcome": word, "problem": None}
     return {"outcome": "refused", "problem": problem_of(outcome)}

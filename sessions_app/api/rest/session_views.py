@@ -1,4 +1,4 @@
-"""Sessions: create, list, show, cancel, preempt, retry."""
+"""Sessions: create, list, show, update, cancel, preempt, retry."""
 
 from functools import partial
 from typing import Any, ClassVar
@@ -25,7 +25,12 @@ from sessions_app.api.render.session_render import (
     sessions_json,
     with_chains,
 )
-from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
+from sessions_app.api.requests.bodies import (
+    SessionCreate,
+    SessionPreempt,
+    SessionRetry,
+    SessionUpdate,
+)
 from sessions_app.api.requests.idempotency import IDEMPOTENCY_KEY, with_key
 from sessions_app.api.requests.queries import (
     AttemptsQuery,
@@ -108,13 +113,23 @@ class SessionsView(RestView):
 class SessionView(RestView):
     """`/sessions/{id}/`."""
 
-    actions: ClassVar = {"GET": Action.SESSION_READ}
+    actions: ClassVar = {"GET": Action.SESSION_READ, "PATCH": Action.SESSION_UPDATE}
 
     @extend_schema(operation_id="sessions_get", responses=session_shapes.Session)
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session, its position in the chain, and its retry state."""
         session = session_get(self.actor, session_id, self.required_action)
         return _response(request, session, self.actor)
+
+    @extend_schema(
+        operation_id="sessions_update",
+        request=SessionUpdate,
+        responses=session_shapes.Session,
+    )
+    def patch(self, request: Request, session_id: UUID) -> Response:
+        """Change the priority of a session that waits. The call can be repeated."""
+        operations.update(self.actor, session_id, body_of(request))
+        return _response(request, session_get(self.actor, session_id), self.actor)
 
 
 class AttemptsView(RestView):

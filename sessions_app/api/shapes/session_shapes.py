@@ -257,6 +257,14 @@ class BulkCancelOutcome(BaseModel):
     problem: "Problem | None"
 
 
+class BulkUpdateOutcome(BaseModel):
+    """The outcome for one session: `updated` or `refused`."""
+
+    session_id: UUID
+    outcome: str
+    problem: "Problem | None"
+
+
 class BulkRetryOutcome(BaseModel):
     """The outcome for one session: `retried`, `scheduled` (for the slot at `due_at`) or `refused`.
 
@@ -287,6 +295,12 @@ class BulkRetryOutcomes(BulkCancelOutcomes):
     """The outcomes of a bulk retry. The fields are those of `BulkCancelOutcomes`."""
 
     results: list[BulkRetryOutcome]  # type: ignore[assignment]
+
+
+class BulkUpdateOutcomes(BulkCancelOutcomes):
+    """The outcomes of a bulk update. The fields are those of `BulkCancelOutcomes`."""
+
+    results: list[BulkUpdateOutcome]  # type: ignore[assignment]
 
 
 class Attempt(BaseModel):

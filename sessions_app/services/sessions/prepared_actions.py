@@ -23,6 +23,7 @@ from sessions_app.selectors.sessions import sessions_allowed
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.preempt import sessions_preempt
+from sessions_app.services.sessions.priority import sessions_set_priority
 
 MOST = 10_000
 KEPT = timedelta(minutes=15)
@@ -33,7 +34,7 @@ SLICE = 100
 EXAMPLES = 5
 """Sessions that are named for each reason of a refusal."""
 _ATTEMPT = re.compile(r"attempt \d+ is")
-_MOVING = ["started_at", "resources", "position", "done", "waiting", "changed", "expires_at"]
+_MOVING = ["started_at", "given", "position", "done", "waiting", "changed", "expires_at"]
 """The columns that a slice writes: not the ids, which are large."""
 Roots = Mapping[UUID, UUID]
 Outcomes = Mapping[UUID, DomainError | Granted | None]
@@ -41,10 +42,10 @@ Outcomes = Mapping[UUID, DomainError | Granted | None]
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """The name of the person who acts, and the changes to the resources of retries."""
+    """The name of the person who acts, and what they gave: see `PreparedAction.given`."""
 
     by: str
-    resources: Mapping[str, Any]
+    given: Mapping[str, Any]
     dry_run: bool
 
 
@@ -54,17 +55,24 @@ def _cancel(roots: Roots, how: _How) -> Outcomes:
 
 
 def _retry(roots: Roots, how: _How) -> Outcomes:
-    return sessions_retry_paced(roots, by=how.by, resources=how.resources, dry_run=how.dry_run)
+    return sessions_retry_paced(roots, by=how.by, resources=how.given, dry_run=how.dry_run)
 
 
 def _preempt(roots: Roots, how: _How) -> Outcomes:
     return sessions_preempt(list(roots), by=how.by, dry_run=how.dry_run)
 
 
+def _set_priority(roots: Roots, how: _How) -> Outcomes:
+    # A dry run comes before the number is given, and does not depend on it.
+    priority = 0 if how.dry_run else how.given["priority"]
+    return sessions_set_priority(list(roots), priority, by=how.by, dry_run=how.dry_run)
+
+
 ACTS: dict[str, tuple[Action, Callable[[Roots, _How], Outcomes]]] = {
     "cancel": (Action.SESSION_CANCEL, _cancel),
     "retry": (Action.SESSION_RETRY, _retry),
     "preempt": (Action.SESSION_PREEMPT, _preempt),
+    "priority": (Action.SESSION_UPDATE, _set_priority),
 }
 """The right that each act needs, and how it is done."""
 
@@ -98,9 +106,9 @@ def action_get(actor: Actor, action_id: UUID) -> PreparedAction:
 
 
 def action_continue(
-    actor: Actor, action_id: UUID, *, resources: Mapping[str, Any] | None = None
+    actor: Actor, action_id: UUID, *, given: Mapping[str, Any] | None = None
 ) -> PreparedAction:
-    """Act on the next slice. The first call sets the changes to the resources of retries.
+    """Act on the next slice. The first call sets what the person gave.
 
     Return the action as it is then. Raises `NotFound`, also if it has expired.
     """
@@ -109,9 +117,9 @@ def action_continue(
         now = database_now()
         action = _valid(lock_prepared_action(action_id, user.pk), now)
         if action.started_at is None:
-            action.started_at, action.resources = now, dict(resources or {})
+            action.started_at, action.given = now, dict(given or {})
         part = action.ids[action.position : action.position + SLICE]
-        outcomes = _outcomes(actor, action.act, part, _How(actor.name, action.resources, False))
+        outcomes = _outcomes(actor, action.act, part, _How(actor.name, action.given, False))
         refusals = sum(isinstance(each, DomainError) for each in outcomes.values())
         action.position += len(part)
         action.done += len(part) - refusals

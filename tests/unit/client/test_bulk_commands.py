@@ -160,6 +160,28 @@ def test_one_with_changes(command: Command, server: FakeServer, tmp_path: Path) 
     }
 
 
+def test_one_gets_another_priority(command: Command, server: FakeServer) -> None:
+    server.on(f"PATCH /sessions/{IDS[0]}/", Reply(answers.session(priority=-5)))
+    assert command("session", "priority", IDS[0], "--to", "-5").exit_code == 0
+    assert [call.body for call in server.calls] == [{"priority": -5}]
+
+
+def test_all_that_match_get_another_priority(command: Command, server: FakeServer) -> None:
+    server.on("POST /sessions/bulk-update/", changes(change(0, "updated"), refused(1)))
+    result = command("session", "priority", "--all", "--queue", "night", "--to", "5")
+    assert (result.exit_code, result.stderr.strip()) == (0, "1 updated, 1 refused")
+    sent = {"filter": {"queue": "night"}, "dry_run": False, "priority": 5}
+    assert [call.body for call in server.calls] == [sent]
+
+
+@pytest.mark.parametrize("given", [[IDS[0]], [IDS[0], "--to", "much"], ["--to", "5"]])
+def test_a_priority_is_a_number_for_one_or_all(
+    command: Command, server: FakeServer, given: list[str]
+) -> None:
+    assert command("session", "priority", *given).exit_code == 2
+    assert server.calls == []
+
+
 def test_a_parked_chain_is_given_up(command: Command, server: FakeServer) -> None:
     state = {"state": "exhausted", "reason": "max_retries"}
     server.on(f"POST /sessions/{IDS[0]}/give-up/", Reply(answers.session(retry_state=state)))

@@ -36,6 +36,7 @@ _MEANINGS = {
     "cancelled": "the chain was cancelled",
     "retried": "the new attempt exists",
     "scheduled": "its slot is at `dueAt`",
+    "updated": "it has the new priority",
     "refused": "nothing was changed; `errors` say why",
 }
 
@@ -83,6 +84,13 @@ class CancelOutcome(_Outcome, RestObject):
     """What became of one session."""
 
     outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID, required=True)
+
+
+class UpdateOutcome(_Outcome, RestObject):
+    """The outcome for one session."""
+
+    outcome = graphene.Field(_outcomes("Updated", "updated", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
 
 
@@ -171,6 +179,20 @@ class CancelSessions(_Some, checked_by=calls.BulkCancel):
         return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
+class UpdateSessions(_Some, checked_by=calls.BulkUpdate):
+    """Change the priority of the newest attempts that match a filter and wait."""
+
+    class Input(ByFilter):
+        priority = graphene.Int(required=True)
+
+    results = _results(UpdateOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Fields) -> Fields:
+        done = calls.sessions_update(context.actor, _asked(given))
+        return _outcomes_payload(UpdateOutcome, done, lambda _: {"outcome": "updated"})
+
+
 class RetrySessions(_Some, checked_by=calls.BulkRetry):
     """Retry by hand the newest attempts that match a filter, within the storm limits."""
 
@@ -224,3 +246,4 @@ class BulkMutations:
     create_sessions = CreateSessions.Field()
     cancel_sessions = CancelSessions.Field()
     retry_sessions = RetrySessions.Field()
+    update_sessions = UpdateSessions.Field()

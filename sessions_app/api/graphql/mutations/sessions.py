@@ -11,7 +11,12 @@ from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.session_queries import session_found
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.operations import sessions as operations
-from sessions_app.api.requests.bodies import SessionCreate, SessionPreempt, SessionRetry
+from sessions_app.api.requests.bodies import (
+    SessionCreate,
+    SessionPreempt,
+    SessionRetry,
+    SessionUpdate,
+)
 
 
 class OfSession:
@@ -35,6 +40,19 @@ class CreateSession(Change, body=SessionCreate):
         made = operations.create(context.actor, given)
         session = session_found(context.actor, str(made.session_id))
         return {"session": session, "created": made.created, "warnings": list(made.warnings)}
+
+
+class UpdateSession(Change, body=SessionUpdate):
+    """Change the priority of a session that waits. The call can be repeated."""
+
+    Input = OfSession
+    session = graphene.Field(Session)
+
+    @classmethod
+    def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
+        session_id = uuid_of("Session", given.pop("id"))
+        operations.update(context.actor, session_id, given)
+        return {"session": session_found(context.actor, str(session_id))}
 
 
 class CancelSession(Change):
@@ -101,6 +119,7 @@ class SessionMutations:
     """The mutations of one session."""
 
     create_session = CreateSession.Field()
+    update_session = UpdateSession.Field()
     cancel_session = CancelSession.Field()
     give_up_session = GiveUpSession.Field()
     preempt_session = PreemptSession.Field()
