@@ -36,6 +36,7 @@ SESSION = {
     "job_set": Column("text"),
     "creation_id": Column("text"),
     "session_type": Column("text"),
+    # No fact: its event tells the part that people give (decision 0059).
     "priority": Column("int", changes=True),
     "status": Column("text", f"'{Status.PENDING}'", changes=True, fact=True),
     "phase": Column("text", f"'{Phase.WAITING}'", changes=True),

@@ -225,6 +225,21 @@ def test_by_filter_with_a_dry_run(graph: Graph, at: Project, ann: User) -> None:
     assert len(again) == 1
 
 
+def test_priorities_by_filter(graph: Graph, at: Project, ann: User) -> None:
+    waiting = factories.submit(at, owner=ann, job_set="night")
+    running = factories.start(factories.submit(at, owner=ann, job_set="night"))
+    fields = "results { sessionId outcome session { priority } errors { code } }"
+    asked = {"filter": {"jobSet": "night"}, "priority": -3}
+    results = done(graph, "updateSessions", fields, **asked)["results"]
+    shown = {each["sessionId"]: (each["outcome"], each["session"]["priority"]) for each in results}
+    assert shown == {str(waiting.pk): ("updated", -3), str(running.pk): ("refused", 0)}
+    assert refusal(graph, "updateSessions", filter={}, priority=1_000_001) == (
+        "INVALID",
+        "priority",
+    )
+    assert refusal(graph, "updateSession", id=str(running.pk), priority=1) == ("CONFLICT", None)
+
+
 def test_a_filter_names_its_fields(graph: Graph) -> None:
     assert refusal(graph, "cancelSessions", filter={"createdAfter": "7"}) == (
         "INVALID",

@@ -149,6 +149,28 @@ PEOPLE = (
         integration("cancel_retry_bulk.py::test_cancel_gives_each_chain_its_outcome"),
     ),
     Mutant(
+        "priority-of-what-waits-no-longer",
+        (
+            Edit(
+                "sessions_app.services.sessions.priority:_refusal",
+                "if session.status is Status.PENDING:",
+                "if session.status:",
+            ),
+        ),
+        integration("priority.py::test_only_what_waits_can_be_changed"),
+    ),
+    Mutant(
+        "priority-that-leaves-its-class",
+        (
+            Edit(
+                "sessions_app.services.sessions.priority:_change",
+                "folded(before.rank, priority)",
+                "priority",
+            ),
+        ),
+        integration("priority.py::test_the_class_stays_and_retries_keep_the_priority"),
+    ),
+    Mutant(
         "manual-retry-of-a-chain-that-stays-cancelled",
         (
             Edit(
