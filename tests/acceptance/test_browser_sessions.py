@@ -64,6 +64,21 @@ def test_the_list_and_its_questions_are_fit_for_all(
     browser.fit_for_all("sessions-outcome")
 
 
+def test_the_page_of_a_session_that_waits_leads_to_its_priority(
+    browser: Browser, live_server: LiveServer, project: Project, owner: User
+) -> None:
+    waiting = factories.submit(project, owner=owner)
+    sign_in(browser, live_server, owner)
+    browser.open(f"{live_server.url}/sessions/{waiting.pk}/")
+    browser.page.click("#prioritize")
+    browser.page.wait_for_url("**/sessions/many/**")
+    browser.fit_for_all("sessions-priority")
+    browser.page.fill("#field-priority", "-5")
+    browser.page.click("button[name=confirmed]")
+    browser.page.wait_for_selector("text=1 of 1 reprioritized")
+    assert factories.reread(waiting).priority == -5
+
+
 def test_filters_lead_to_a_search_that_is_saved(
     browser: Browser, live_server: LiveServer, project: Project, owner: User
 ) -> None:

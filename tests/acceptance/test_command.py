@@ -194,6 +194,19 @@ def test_a_waiting_retry_is_announced_and_cancelled(reprise: Reprise, client: Cl
     assert "was cancelled" in reprise("session", "info", session).stdout
 
 
+def test_the_priority_of_what_waits_is_changed(reprise: Reprise, client: Client) -> None:
+    first = submit(client, "true", resources={"cpu": "9000"}, job_set="huge")
+    second = submit(client, "true", resources={"cpu": "9000"}, job_set="huge")
+    assert _json(reprise, "session", "priority", first, "--to", "-5")["priority"] == -5
+    several = ("session", "priority", "--all", "--job-set", "huge", "--to", "7")
+    assert reprise(*several, "--dry-run").returncode == 0
+    assert client.session(first).priority == -5
+    assert {each["outcome"] for each in _json(reprise, *several)} == {"updated"}
+    assert [client.session(each).priority for each in (first, second)] == [7, 7]
+    assert reprise("session", "cancel", "--all", "--job-set", "huge").returncode == 0
+    assert reprise("session", "priority", first, "--to", "1").returncode == 5
+
+
 def test_retry_by_hand(reprise: Reprise, client: Client) -> None:
     session = submit(client, 'test "$REPRISE_ATTEMPT" -gt 0')
     ended(client, session)
