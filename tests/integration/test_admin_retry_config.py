@@ -249,6 +249,14 @@ def test_the_limit_over_all_chains_is_the_clusters_and_needs_no_confirmation(
     for wrong in ("-1", "x", "9" * 30, "1000001"):
         page = switch(client, "?cluster=1", mode="on", global_max_retries=wrong)
         assert list(errors_of(page)) == ["global_max_retries"], wrong
+    switch(client, "?cluster=1", mode="on", global_max_retries="unlimited")
+    row = RetrySettings.objects.get()
+    assert (row.global_max_retries, row.global_unlimited) == (None, True)
+    page = client.get(url(SETTINGS, "change", row.pk))
+    assert page.context["form"]["global_max_retries"].value() == "unlimited"
+    assert "unlimited" in text_of(client.get(url(SETTINGS)))
+    switch(client, "?cluster=1", mode="on", global_max_retries="")
+    assert RetrySettings.objects.get().most_retries == 150
     assert list(errors_of(switch(client, "?cluster=1", mode="sideways"))) == ["mode"]
     switch(client, where(project=project.pk), mode="on", global_max_retries="3")
     assert not RetrySettings.objects.filter(project=project, global_max_retries=3).exists()
