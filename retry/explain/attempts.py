@@ -16,6 +16,7 @@ _SPENT_OF = {
     "global_limit": _ALL_CHAINS,
 }
 """The budget that a refusal found spent, by its reason; a rule's budget is in the decision."""
+_INLINE = frozenset({FAILURE_BUDGET, PREEMPTION_BUDGET})
 _RULE_REFUSALS = frozenset({"rule_limit", "default_limit"})
 
 
@@ -87,9 +88,13 @@ def _everybody(retry_count: int, settings: Settings) -> list[Budget]:
 
 
 def _tightest(retry_count: int, budgets: Sequence[Budget], settings: Settings) -> Budget | None:
-    """Return the budget with the least left, of equal ones the first; None if nothing binds."""
+    """Return the budget with the least left, of equal ones the first; None if nothing binds.
+
+    Beside a policy that is unlimited, the limit of all chains is not told: the chain has no number.
+    """
     if not budgets:
         return None
     own = [budget for budget in budgets if budget.limit]
-    binding = [*own, *_everybody(retry_count, settings)]
+    unlimited = any(budget.limit is None and budget.name in _INLINE for budget in budgets)
+    binding = own if unlimited else [*own, *_everybody(retry_count, settings)]
     return min(binding, key=lambda budget: budget.left or 0, default=None)

@@ -111,6 +111,17 @@ def test_the_form_stores_the_same_as_rest(client: Client, project: Project) -> N
     assert first.data["after"]["policy"]["max_retries"] == 4
 
 
+def test_limits_are_numbers_or_a_word(client: Client, project: Project) -> None:
+    sent = setting(max_retries="unlimited", max_preemption_retries="7")
+    assert put(client, where(project=project.pk), **sent).status_code == 302
+    row = RetryDefaults.objects.get()
+    assert row.policy == {"max_retries": "unlimited", "max_preemption_retries": 7}
+    page = client.get(url(DEFAULTS, "change", row.pk))
+    shown = page.context["form"]["max_retries"]
+    assert (shown.value(), 'inputmode="text"' in str(shown)) == ("unlimited", True)
+    assert "maximum number of retries after failures, or unlimited" in text_of(page)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

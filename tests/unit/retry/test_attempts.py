@@ -52,6 +52,7 @@ ANY = a_named({"name": "any", "action": "Retry", "onConditions": ["Preempted"]},
             (),
             "attempt 7; 6 of 8 retries that any chain may have used",
         ),
+        (6, {"inline/failure": 6}, {"max_retries": "unlimited"}, (), "attempt 7"),
         # Of the limits that it has, the one with the least left.
         (
             6,
