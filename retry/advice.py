@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from retry.engine.decision import Rulebook
+from retry.policies.limits import most_of
 from retry.simulate import Attempt, Past, outcome_after, replay
 from retry.units.durations import in_words
 
@@ -82,7 +83,7 @@ def _add(found: Advice, past: Past, rulebook: Rulebook) -> None:
     found.retried_by.update(rules)
     if recovered:
         found.recovered_by.update(rules)
-    if rulebook.policy.max_retries:
+    if most_of(rulebook.policy.max_retries):
         fewer = list(replay(past, _with(rulebook, -1)))
         found.lost += recovered and _outcome(fewer) != "succeeded"
         found.saved += sum(each.ran for each in past.endings[len(fewer) : len(attempts)])
@@ -92,9 +93,11 @@ def _add(found: Advice, past: Past, rulebook: Rulebook) -> None:
 
 
 def _with(rulebook: Rulebook, more: int) -> Rulebook:
-    policy = rulebook.policy
-    changed = policy.model_copy(update={"max_retries": policy.max_retries + more})
-    return replace(rulebook, policy=changed)
+    """Return the rulebook with that many more retries; without a limit, as it is."""
+    most = most_of(rulebook.policy.max_retries)
+    if most is None:
+        return rulebook
+    return replace(rulebook, policy=rulebook.policy.model_copy(update={"max_retries": most + more}))
 
 
 def _outcome(attempts: Sequence[Attempt]) -> str:

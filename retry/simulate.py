@@ -18,6 +18,7 @@ from retry.evidence.causes import FAILURE_CAUSES
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
+from retry.policies.limits import Limit, most_of
 from retry.policies.matching import CompiledCategory, NamedPolicy
 
 ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
@@ -57,13 +58,14 @@ class Draft:
     """The changes to try; a part that is None stays as it is.
 
     Only the fields of `policy` that were set count. `enabled` replaces the kill switch.
+    `global_max_retries` "unlimited" removes the limit of all chains.
     """
 
     named: tuple[NamedPolicy, ...] | None = None
     policy: InlinePolicy | None = None
     categories: tuple[CompiledCategory, ...] | None = None
     enabled: bool = True
-    global_max_retries: int | None = None
+    global_max_retries: Limit | None = None
 
     def over(self, base: Rulebook) -> Rulebook:
         """Return `base` with the draft's changes."""
@@ -75,7 +77,7 @@ class Draft:
             bounds=base.bounds,
             settings=Settings(
                 Mode.ON if self.enabled else Mode.OFF,
-                base.settings.global_max_retries if limit is None else limit,
+                base.settings.global_max_retries if limit is None else most_of(limit),
             ),
         )
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from retry.engine.reasons import EXHAUSTED, REASONS, RETRIED, Reason
 from retry.policies.inline import FIELDS, InlinePolicy
+from retry.policies.limits import UNLIMITED
 from retry.policies.meaning import SECONDS, PolicyField
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,6 +89,7 @@ def _client_field(field: PolicyField) -> str:
         values = ", ".join(repr(str(each)) for each in field.kind)
         kind = "str" if field.many else f"Literal[{values}]"
     kind = f"tuple[{kind}, ...]" if field.many else kind
+    kind += f" | Literal[{UNLIMITED!r}]" if field.unlimited else ""
     kind += " | None" if field.nullable else ""
     default = InlinePolicy().model_dump(mode="json")[field.name]
     shown = tuple(default) if field.many else default
@@ -99,6 +101,8 @@ def _client_option(field: PolicyField) -> str:
     metavar = "SECONDS" if field.meaning.unit == SECONDS else None
     if field.many:
         metavar = field.name.removesuffix("s").rpartition("_")[2].upper()
+    elif field.unlimited:
+        metavar = f"N|{UNLIMITED}"
     elif issubclass(field.kind, StrEnum):
         metavar = "|".join(field.kind)
     return f"    {field.name!r}: ({option.replace('_', '-')!r}, {metavar!r}),\n"

@@ -106,9 +106,9 @@ class RetryState(Answer):
     """The retry state of a session. `attempt` counts from 0.
 
     `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
-    is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
-    `held_for` is what holds the retry while `state` is `held`: `switch`, `breaker` or
-    `shared_budget`.
+    has no limit of its own. `summary` is for people: the attempt, counted from 1, and the budget
+    that limits it. `held_for` is what holds the retry while `state` is `held`: `switch`, `breaker`
+    or `shared_budget`.
     """
 
     state: RetryStateWord = "none"
@@ -194,7 +194,7 @@ class Session(ChainMember):
     parent_session_id: str | None = None
     root_session_id: str = ""
     retry_count: int = 0
-    max_retries: int = 0
+    max_retries: int | str = 0
     retry_policy: dict[str, Any] = Field(default_factory=dict)
     retry_policies: list[str] = Field(default_factory=list)
     retry_cause: RetryCause | None = None

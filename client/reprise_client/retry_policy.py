@@ -12,8 +12,8 @@ class RetryPolicy(RetryPolicyFields):
     """When and how often a chain is retried. All times are in seconds.
 
     A field that is not given is inherited. A null is a value: with a null `max_preemption_retries`
-    a platform cause spends `max_retries`, and other nulls mean no limit. The server checks the
-    values and says which field is wrong.
+    a platform cause spends `max_retries`, and other nulls mean no limit. Both numbers of retries
+    may be "unlimited". The server checks the values and says which field is wrong.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

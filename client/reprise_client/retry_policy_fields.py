@@ -11,8 +11,10 @@ from pydantic import BaseModel, Field
 class RetryPolicyFields(BaseModel):
     """What a retry policy may say; the server checks the values."""
 
-    max_retries: int = Field(0, description="Maximum number of retries after failures.")
-    max_preemption_retries: int | None = Field(
+    max_retries: int | Literal["unlimited"] = Field(
+        0, description="Maximum number of retries after failures."
+    )
+    max_preemption_retries: int | Literal["unlimited"] | None = Field(
         None, description="Maximum number of retries after causes of the platform."
     )
     retry_window: float | None = Field(
@@ -79,8 +81,8 @@ class RetryPolicyFields(BaseModel):
 
 
 OPTIONS: dict[str, tuple[str, str | None]] = {
-    "max_retries": ("retries", None),
-    "max_preemption_retries": ("preemption-retries", None),
+    "max_retries": ("retries", "N|unlimited"),
+    "max_preemption_retries": ("preemption-retries", "N|unlimited"),
     "retry_window": ("retry-window", "SECONDS"),
     "reset_on_progress": ("reset-on-progress", None),
     "stop_after_same": ("stop-after-same", None),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from retry.engine.decision import Chain, Settings
 from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.policies.inline import InlinePolicy
+from retry.policies.limits import UNLIMITED, Limit, most_of
 from retry.policies.matching import CompiledRule, NamedPolicy
 
 FAILURE_BUDGET = "inline/failure"
@@ -72,8 +73,21 @@ def counters_after(counters: Mapping[str, int], paid_by: str) -> dict[str, int]:
 
 def retries_enabled(policy: InlinePolicy, named: Sequence[NamedPolicy] = ()) -> bool:
     """Return whether any policy asks for retries; without that, an ended chain is not exhausted."""
-    inline = policy.max_retries > 0 or (policy.max_preemption_retries or 0) > 0
-    return inline or any(each.payers() for each in named)
+    inline = policy.max_retries or policy.max_preemption_retries
+    return bool(inline) or any(each.payers() for each in named)
+
+
+def endless(policy: InlinePolicy, settings: Settings) -> bool:
+    """Return whether the inline policy sets its chain no limit at all, in number or in time.
+
+    What else ends such a chain are causes that are never retried, breakers and shared budgets.
+    """
+    return (
+        policy.max_retries == UNLIMITED
+        and policy.max_preemption_retries in {None, UNLIMITED}
+        and policy.max_chain_duration is None
+        and settings.global_max_retries is None
+    )
 
 
 def open_budgets(
@@ -103,7 +117,10 @@ def open_budgets(
 
 
 class _Limit(NamedTuple):
-    """A number of retries, the window in which it counts, and whether progress resets it."""
+    """A number of retries, the window in which it counts, and whether progress resets it.
+
+    Without a number, only the limit of all chains applies.
+    """
 
     retries: int | None
     window: float | None = None
@@ -137,13 +154,13 @@ def _inline_limits(policy: InlinePolicy) -> dict[str, _Limit]:
     return limits
 
 
-def _inline_limit(policy: InlinePolicy, retries: int) -> _Limit:
-    return _Limit(retries, policy.retry_window, policy.reset_on_progress)
+def _inline_limit(policy: InlinePolicy, limit: Limit) -> _Limit:
+    return _Limit(most_of(limit), policy.retry_window, policy.reset_on_progress)
 
 
 def _inline_decides_all(policy: InlinePolicy) -> bool:
     """Return whether an inline budget exists for every class, so no default applies."""
-    return policy.max_retries > 0 and policy.max_preemption_retries != 0
+    return policy.max_retries != 0 and policy.max_preemption_retries != 0
 
 
 def max_attempts(
@@ -156,11 +173,19 @@ def max_attempts(
     that limit counts as unlimited. A manual retry adds one when it happens.
     """
     made = retry_count + (2 if followed else 1)
-    allowed = max(0, settings.global_max_retries - retry_count)
+    allowed = _left_of_all(retry_count, settings)
     left = [budget.left for budget in budgets]
-    if allowed and None in left:
+    if allowed != 0 and None in left:
         return None
-    return max(made, retry_count + 1 + min(allowed, sum(each or 0 for each in left)))
+    open_ones = sum(each or 0 for each in left)
+    more = open_ones if allowed is None else min(allowed, open_ones)
+    return max(made, retry_count + 1 + more)
+
+
+def _left_of_all(retry_count: int, settings: Settings) -> int | None:
+    """Return how many retries the limit of all chains still allows; None if there is none."""
+    most = settings.global_max_retries
+    return None if most is None else max(0, most - retry_count)
 
 
 def budgets(
@@ -179,7 +204,7 @@ def budgets(
     """
     preemptions = policy.max_preemption_retries
     limits: dict[str, _Limit] = dict(_rule_limits(named, settings))
-    if policy.max_retries > 0:
+    if policy.max_retries:
         limits[FAILURE_BUDGET] = _inline_limit(policy, policy.max_retries)
     if preemptions is not None:
         limits[PREEMPTION_BUDGET] = _inline_limit(policy, preemptions)

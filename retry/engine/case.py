@@ -69,14 +69,17 @@ def check_budget(
     step: str,
     refusal: str,
     used: int,
-    limit: int,
+    limit: int | None,
     *,
     window: float | None = None,
     resets: bool = False,
     **facts: Any,
 ) -> Verdict | None:
-    """Note a budget in the trace. Return its refusal if nothing of it is left."""
-    gone = used >= limit
+    """Note a budget in the trace. Return its refusal if nothing of it is left.
+
+    Without a limit it is never spent.
+    """
+    gone = limit is not None and used >= limit
     if window is not None:
         facts["window"] = window
     if resets:

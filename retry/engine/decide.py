@@ -42,6 +42,7 @@ from retry.evidence.causes import (
 from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
 from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
 from retry.policies.backoff import Backoff
+from retry.policies.limits import most_of
 from retry.policies.matching import CompiledCategory, Facts, category_of
 from retry.policies.merge import bounded
 
@@ -235,7 +236,7 @@ def _note_bounds(case: Case) -> None:
 def _has_inline_budget(case: Case) -> bool:
     _note_bounds(case)
     name, limit = _inline_budget(case)
-    found = limit > 0
+    found = limit != 0
     case.note(
         "inline_budget",
         "pass" if found else "none",
@@ -283,12 +284,15 @@ _BUDGET_STEPS = {
 }
 
 
-def _inline_budget(case: Case) -> tuple[str, int]:
-    """Return the name and the limit of the budget that this cause's class spends."""
+def _inline_budget(case: Case) -> tuple[str, int | None]:
+    """Return the name and the limit of the budget that this cause's class spends.
+
+    A limit of None is none of its own.
+    """
     preemptions = case.policy.max_preemption_retries
     if case.kind is CauseClass.PLATFORM and preemptions is not None:
-        return PREEMPTION_BUDGET, preemptions
-    return FAILURE_BUDGET, case.policy.max_retries
+        return PREEMPTION_BUDGET, most_of(preemptions)
+    return FAILURE_BUDGET, most_of(case.policy.max_retries)
 
 
 def _chain_deadline(case: Case, due_at: datetime) -> Verdict | None:

@@ -40,6 +40,10 @@ class Mode(StrEnum):
     OFF = "off"
 
 
+GLOBAL_MAX_RETRIES = 150
+"""The shipped maximum number of retries of any chain."""
+
+
 class SpentBudget(NamedTuple):
     """A shared budget that is spent, by its level: `cluster`, `domain`, `project` or `queue`.
 
@@ -52,13 +56,13 @@ class SpentBudget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of the scopes of a chain.
+    """The settings of the scopes of a chain. `global_max_retries` None: chains have no limit.
 
     `spent` are the shared budgets that end its chain instead of another retry.
     """
 
     mode: Mode = Mode.ON
-    global_max_retries: int = 150
+    global_max_retries: int | None = GLOBAL_MAX_RETRIES
     spent: tuple[SpentBudget, ...] = ()
 
 

@@ -16,6 +16,7 @@ _SPENT_OF = {
     "global_limit": _ALL_CHAINS,
 }
 """The budget that a refusal found spent, by its reason; a rule's budget is in the decision."""
+_INLINE = frozenset({FAILURE_BUDGET, PREEMPTION_BUDGET})
 _RULE_REFUSALS = frozenset({"rule_limit", "default_limit"})
 
 
@@ -35,7 +36,7 @@ def attempt_words(
     """
     binding = None
     if decision_fields is not None:
-        binding = _of_decision(decision_fields, [*budgets, _everybody(retry_count, settings)])
+        binding = _of_decision(decision_fields, [*budgets, *_everybody(retry_count, settings)])
     elif not ended:
         binding = _tightest(retry_count, budgets, settings)
     number = f"attempt {retry_count + 1}"
@@ -80,17 +81,20 @@ def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
     return Budget(name, used, limit) if isinstance(used, int) else None
 
 
-def _everybody(retry_count: int, settings: Settings) -> Budget:
+def _everybody(retry_count: int, settings: Settings) -> list[Budget]:
+    """Return the limit of all chains as a budget; nothing if there is none."""
     limit = settings.global_max_retries
-    return Budget(_ALL_CHAINS, min(retry_count, limit), limit)
+    return [] if limit is None else [Budget(_ALL_CHAINS, min(retry_count, limit), limit)]
 
 
 def _tightest(retry_count: int, budgets: Sequence[Budget], settings: Settings) -> Budget | None:
-    """Return the budget with the least left; of equal ones the first."""
+    """Return the budget with the least left, of equal ones the first; None if nothing binds.
+
+    Beside a policy that is unlimited, the limit of all chains is not told: the chain has no number.
+    """
     if not budgets:
         return None
-    everybody = _everybody(retry_count, settings)
     own = [budget for budget in budgets if budget.limit]
-    if not own:
-        return everybody
-    return min([*own, everybody], key=lambda budget: budget.left or 0)
+    unlimited = any(budget.limit is None and budget.name in _INLINE for budget in budgets)
+    binding = own if unlimited else [*own, *_everybody(retry_count, settings)]
+    return min(binding, key=lambda budget: budget.left or 0, default=None)

@@ -1,6 +1,16 @@
 """Named policies and the workload's wishes about a failure, in plain English."""
 
-from retry.explain.step_facts import Facts, count, lasting, listed, passed, seconds, texts, within
+from retry.explain.step_facts import (
+    NO_LIMIT,
+    Facts,
+    count,
+    lasting,
+    listed,
+    passed,
+    seconds,
+    texts,
+    within,
+)
 
 _NAMED = 5
 """Maximum number of rules named for each condition that they lack."""
@@ -86,4 +96,6 @@ def default_action(step: Facts) -> str:
 
 def _spent(step: Facts) -> str:
     usage = f"{step.get('used')} of its {step.get('limit')} retries were used{within(step)}"
+    if step.get("limit") is None:
+        usage = f"{step.get('used')} of its retries were used{within(step)}, {NO_LIMIT}"
     return f"{usage}; this one pays from them" if passed(step) else f"{usage}, so none is left"

@@ -9,6 +9,7 @@ from retry.explain.attempts import budget_words
 from retry.explain.endings import ending
 from retry.explain.reasons import advice
 from retry.explain.step_facts import (
+    NO_LIMIT,
     Facts,
     Sentence,
     lasting,
@@ -123,6 +124,8 @@ def _exit_code(step: Facts) -> str:
 def _budget(step: Facts) -> str:
     used, limit, name = step.get("used"), step.get("limit"), step.get("budget")
     usage = f"{used} of {limit} {budget_words(str(name))} were used{within(step)}"
+    if limit is None:
+        usage = f"{used} {budget_words(str(name))} were used{within(step)}, {NO_LIMIT}"
     return f"{usage}; this one pays from it." if passed(step) else f"{usage}, so none is left."
 
 

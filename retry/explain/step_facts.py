@@ -8,6 +8,8 @@ from retry.units.durations import in_words
 
 Facts = Mapping[str, Any]
 Sentence = Callable[[Facts], str]
+NO_LIMIT = "with no limit of their own"
+"""What is said of a budget that only the limit of all chains binds."""
 
 
 def passed(step: Facts) -> bool:

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retry.evidence.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
+from retry.policies.limits import UNLIMITED, Unlimited
 from retry.policies.meaning import SECONDS, Meaning, fields_of
 
 MAX_RETRIES = 1_000_000
@@ -49,12 +50,17 @@ class WhenExhausted(StrEnum):
 _Enum = TypeVar("_Enum", bound=StrEnum)
 
 
-def whole_number(low: int, high: int) -> Callable[[object], object]:
+def whole_number(low: int, high: int, *, word: str = "") -> Callable[[object], object]:
+    """Return a reader of whole numbers from `low` to `high`, or of a word in their place."""
+    kind = f'a whole number from {low} to {high}, or "{word}"' if word else "a whole number"
+
     def check(value: object) -> object:
+        if word and value == word:
+            return value
         if isinstance(value, float) and value.is_integer():
             value = int(value)  # JSON Schema counts 1.0 as an integer, too
         if isinstance(value, bool) or not isinstance(value, int):
-            raise PydanticCustomError("whole_number", "must be a whole number")
+            raise PydanticCustomError("whole_number", "must be {kind}", {"kind": kind})
         if not low <= value <= high:
             raise PydanticCustomError(
                 "out_of_range", "must be between {low} and {high}", {"low": low, "high": high}
@@ -139,6 +145,14 @@ PreemptionRetries = Annotated[
     Field(ge=0, le=MAX_PREEMPTION_RETRIES),
     BeforeValidator(whole_number(0, MAX_PREEMPTION_RETRIES)),
 ]
+RetryLimit = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_RETRIES)] | Unlimited,
+    BeforeValidator(whole_number(0, MAX_RETRIES, word=UNLIMITED)),
+]
+PreemptionLimit = Annotated[
+    Annotated[int, Field(ge=0, le=MAX_PREEMPTION_RETRIES)] | Unlimited,
+    BeforeValidator(whole_number(0, MAX_PREEMPTION_RETRIES, word=UNLIMITED)),
+]
 SameFailures = Annotated[
     int, Field(ge=2, le=MOST_SAME), BeforeValidator(whole_number(2, MOST_SAME))
 ]
@@ -167,16 +181,17 @@ class _Value(BaseModel):
 class InlinePolicy(_Value):
     """When and how often a chain is retried. All times are in seconds.
 
-    If `max_preemption_retries` is null, platform causes count against `max_retries`. If
-    `max_retry_delay` is null, the limit is 24 h. If `max_chain_duration` is null, there is no
-    limit.
+    `max_retries` and `max_preemption_retries` are numbers or "unlimited": then only the limit of
+    all chains counts. If `max_preemption_retries` is null, platform causes count against
+    `max_retries`. If `max_retry_delay` is null, the limit is 24 h. If `max_chain_duration` is null,
+    there is no limit.
     """
 
     max_retries: Annotated[
-        Retries, Meaning("maximum number of retries after failures", option="retries")
+        RetryLimit, Meaning("maximum number of retries after failures", option="retries")
     ] = 0
     max_preemption_retries: Annotated[
-        PreemptionRetries | None,
+        PreemptionLimit | None,
         Meaning(
             "maximum number of retries after causes of the platform",
             empty="they count against max_retries",
@@ -250,8 +265,8 @@ class InlinePolicy(_Value):
 
 
 class Bounds(_Value):
-    """The bounds that a layer sets for the layers below it. Null means no bound. Times are in
-    seconds."""
+    """The bounds that a layer sets for the layers below it. Null means no bound; every bound is
+    below "unlimited". Times are in seconds."""
 
     max_retries: Annotated[
         Retries | None, Meaning("largest value that the layers below may set")

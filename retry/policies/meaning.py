@@ -3,11 +3,13 @@ bounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+
+from retry.policies.limits import Unlimited
 
 SECONDS = "seconds"
 
@@ -30,13 +32,15 @@ class Meaning:
 class PolicyField:
     """A field of a policy as forms, the command and docs see it.
 
-    `kind` is the type of the value, or of each item if there are `many`.
+    `kind` is the type of the value, or of each item if there are `many`. A number may also be
+    `unlimited`.
     """
 
     name: str
     kind: type
     many: bool
     nullable: bool
+    unlimited: bool
     default: Any
     meaning: Meaning
 
@@ -47,19 +51,25 @@ def fields_of(model: type[BaseModel]) -> Mapping[str, PolicyField]:
 
 
 def _read(name: str, info: FieldInfo) -> PolicyField:
-    given = _bare(info.annotation)
-    alternatives = [_bare(each) for each in get_args(given)]
-    nullable = NoneType in alternatives
-    kind = next(each for each in alternatives if each is not NoneType) if nullable else given
+    kind, *others = _alternatives(info.annotation)
     many = get_origin(kind) in {tuple, frozenset}
     return PolicyField(
         name=name,
         kind=_bare(get_args(kind)[0]) if many else kind,
         many=many,
-        nullable=nullable,
+        nullable=NoneType in others,
+        unlimited=_bare(Unlimited) in others,
         default=info.get_default(),
         meaning=next(each for each in info.metadata if isinstance(each, Meaning)),
     )
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    """Return the types of an annotation's values: that of a field, then what may replace it."""
+    bare = _bare(annotation)
+    if get_origin(bare) not in {Union, UnionType}:
+        return [bare]
+    return [kind for each in get_args(bare) for kind in _alternatives(each)]
 
 
 def _bare(annotation: Any) -> Any:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.limits import Limit
 
 
 class Layer(StrEnum):
@@ -117,8 +118,10 @@ def _stricter(name: str, value: float, known: float) -> bool:
     return value > known if name == "min_retry_delay" else value < known
 
 
-def _within(name: str, value: float | None, bound: Bound) -> float | None:
+def _within(name: str, value: float | Limit | None, bound: Bound) -> float | Limit | None:
     """Return the allowed value that is nearest to the given one."""
+    if isinstance(value, str):
+        return bound.value  # unlimited: over every number
     if value is None:
         # A null maximum age exceeds every limit. A null preemption budget exceeds none, since
         # platform causes then spend max_retries.
@@ -126,7 +129,7 @@ def _within(name: str, value: float | None, bound: Bound) -> float | None:
     return bound.value if _stricter(name, bound.value, value) else value
 
 
-def _violation(name: str, field: str, value: float | None, bound: Bound) -> str:
+def _violation(name: str, field: str, value: float | Limit | None, bound: Bound) -> str:
     if name == "min_retry_delay":
         limit = f"under the bound {name} of {_shown(bound.value)}"
     else:
@@ -134,7 +137,9 @@ def _violation(name: str, field: str, value: float | None, bound: Bound) -> str:
     return f"{field} is {_shown(value)}, {limit} set by {bound.layer}"
 
 
-def _shown(value: float | None) -> str:
+def _shown(value: float | Limit | None) -> str:
     if value is None:
         return "null"
+    if isinstance(value, str):
+        return value
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else str(value)

@@ -19,6 +19,8 @@ from unfold.widgets import (
 )
 
 from retry.engine.decide import Mode
+from retry.engine.decision import GLOBAL_MAX_RETRIES
+from retry.policies.limits import UNLIMITED, Limit, limit_of, most_of
 from retry.policies.merge import merge
 from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_errors, column, operator
 from sessions_app.admin.cells import change_url, past
@@ -28,10 +30,11 @@ from sessions_app.core.errors import InvalidInput
 from sessions_app.forms import defaults
 from sessions_app.forms.defaults import DefaultsForm
 from sessions_app.forms.json_settings import BREAKER, breaker_field, budget_field
+from sessions_app.forms.limits import LimitField
 from sessions_app.forms.queues import policies_offered
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
-from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, settings_in_force
+from sessions_app.in_force.retry_scope import settings_in_force
 from sessions_app.models import RetryDefaults, RetrySettings
 from sessions_app.models.tenants import NAME_LENGTH
 from sessions_app.selectors.counts import Waiting, retries_waiting
@@ -214,8 +217,12 @@ class SwitchForm(forms.Form):
     mode = forms.ChoiceField(
         choices=[(mode.value, mode.value) for mode in Mode], widget=UnfoldAdminRadioSelectWidget
     )
-    global_max_retries = _limit(
-        0, f"the most retries of any chain; empty: {DEFAULT_GLOBAL_MAX_RETRIES}"
+    global_max_retries = LimitField(
+        min_value=0,
+        max_value=MOST,
+        required=False,
+        help_text=f"the most retries of any chain, or {UNLIMITED}; empty: {GLOBAL_MAX_RETRIES}",
+        widget=UnfoldAdminTextInputWidget,
     )
     default_policy = forms.CharField(
         required=False,
@@ -256,6 +263,11 @@ class SwitchForm(forms.Form):
             policy = self.fields["default_policy"]
             policy.help_text = f"{policy.help_text}; {policies_offered(None)}"
 
+    def clean_global_max_retries(self) -> int | None:
+        """Return the number; None if the field says that there is no limit."""
+        limit: Limit | None = self.cleaned_data["global_max_retries"]
+        return GLOBAL_MAX_RETRIES if limit is None else most_of(limit)
+
     def clean_default_policy(self) -> str:
         """Check the policy before asking for confirmation of the switch."""
         name: str = self.cleaned_data["default_policy"]
@@ -281,7 +293,7 @@ class RetrySettingsAdmin(ScopeAdmin):
         "scope",
         "level",
         "switch",
-        "global_max_retries",
+        "limit",
         "default",
         "per_minute",
         "queue_per_minute",
@@ -307,6 +319,8 @@ class RetrySettingsAdmin(ScopeAdmin):
         """Return the page of the switch, and ask for confirmation before the switch moves."""
         now = Mode(row.mode) if row else Mode.ON
         stored = {"mode": now.value} | {name: row and getattr(row, name) for name in SETTINGS[1:]}
+        if row and row.global_unlimited:
+            stored["global_max_retries"] = limit_of(row.most_retries)
         asked = request.POST if request.method == "POST" else None
         form = SwitchForm(scope, asked, initial=stored)
         domain = scope.project.domain if scope.project else scope.domain
@@ -346,6 +360,11 @@ class RetrySettingsAdmin(ScopeAdmin):
             add_errors(form, error)
             return False
         return True
+
+    @column("most retries")
+    def limit(self, row: RetrySettings) -> int | str:
+        own = row.global_unlimited or row.global_max_retries is not None
+        return limit_of(row.most_retries) if own else "-"
 
     @column("default policy")
     def default(self, row: RetrySettings) -> str:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
 from retry.policies.inline import BOUNDS, FIELDS, Bounds, InlinePolicy, error_texts
+from retry.policies.limits import UNLIMITED
 from retry.policies.meaning import Meaning, PolicyField
 from retry.policies.merge import Merged, MergedBounds
 
@@ -96,7 +97,7 @@ class DefaultsForm(forms.Form):
                 shown(values[name], empty="any" if name == "retry_on_exit_codes" else "none"),
                 merged.source[name].value,
                 _bound_text(_BOUND_OF.get(name), bounds),
-                _help(FIELDS[name].meaning),
+                _help(FIELDS[name].meaning, unlimited=FIELDS[name].unlimited),
             )
 
     def bound_lines(self, bounds: MergedBounds) -> Iterator[Line]:
@@ -144,10 +145,11 @@ def _bound_text(name: str | None, bounds: MergedBounds) -> str:
     return f"{least} {shown(bound.value)} ({bound.layer.value})"
 
 
-def _help(meaning: Meaning) -> str:
+def _help(meaning: Meaning, *, unlimited: bool = False) -> str:
     """Return a meaning as the page shows it beside its field."""
     unit = f"{meaning.unit}; " if meaning.unit else ""
-    return f"{unit}{meaning.text}" + (f"; empty: {meaning.empty}" if meaning.empty else "")
+    text = f"{unit}{meaning.text}" + (f", or {UNLIMITED}" if unlimited else "")
+    return text + (f"; empty: {meaning.empty}" if meaning.empty else "")
 
 
 def _is_checked(field: PolicyField) -> bool:
@@ -179,15 +181,15 @@ def _field(field: PolicyField) -> forms.Field:
             required=False,
             label=field.name,
         )
-    return _text(field.name)
+    return _text(field.name, "text" if field.unlimited else "decimal")
 
 
-def _text(label: str) -> forms.CharField:
+def _text(label: str, keys: str = "decimal") -> forms.CharField:
     return forms.CharField(
         required=False,
         max_length=LONGEST,
         label=label,
-        widget=forms.TextInput({"inputmode": "decimal", "aria-label": label}),
+        widget=forms.TextInput({"inputmode": keys, "aria-label": label}),
     )
 
 

@@ -11,6 +11,7 @@ from django.db.models import Q
 
 from retry.breakers import OpenBreaker
 from retry.engine.decide import Mode, Settings
+from retry.engine.decision import GLOBAL_MAX_RETRIES
 from retry.policies.inline import Bounds, InlinePolicy
 from retry.policies.matching import CompiledCategory
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
@@ -19,7 +20,6 @@ from sessions_app.in_force.named_policies import CATEGORIES, compiled_categories
 from sessions_app.in_force.shared_budgets import BUDGETS, BudgetInForce, budgets_in
 from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
 
-DEFAULT_GLOBAL_MAX_RETRIES = 150
 _STRICTNESS = {Mode.ON: 0, Mode.PAUSED: 1, Mode.OFF: 2}
 _LAYERS = (Layer.CLUSTER, Layer.DOMAIN, Layer.PROJECT)
 
@@ -55,7 +55,9 @@ BREAKERS = """
 """
 SCOPE = f"""
     SELECT json_build_array(
-        cs.global_max_retries, json_build_array(cs.mode, ds.mode, ps.mode),
+        coalesce(cs.global_max_retries,
+            CASE WHEN cs.global_unlimited THEN NULL ELSE {GLOBAL_MAX_RETRIES} END),
+        json_build_array(cs.mode, ds.mode, ps.mode),
         json_build_array(cd.bounds, dd.bounds, pd.bounds),
         json_build_array(cd.policy, dd.policy, pd.policy), ({CATEGORIES}),
         json_build_array(cs.retries_per_minute, cs.queue_retries_per_minute),
@@ -100,8 +102,6 @@ def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:
 def scope_of(text: str) -> RetryScope:
     """Return the scope in the value of `SCOPE`, ready for decisions."""
     (limit, modes, bounds, policies, categories, per_minute, refuses, breakers) = json.loads(text)
-    if limit is None:
-        limit = DEFAULT_GLOBAL_MAX_RETRIES
     # A limit of 0 would postpone forever; the switches are for that.
     storm_limits = StormLimits(*[None if each is None else max(each, 1) for each in per_minute])
     return RetryScope(

@@ -7,6 +7,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from retry.engine.decide import Mode
+from retry.engine.decision import GLOBAL_MAX_RETRIES
 from sessions_app.core.states import BY_SWITCH
 from sessions_app.models.queues import Queue
 from sessions_app.models.sessions import Session
@@ -189,13 +190,16 @@ class RetrySettings(models.Model):
     project = models.ForeignKey(Project, models.CASCADE, null=True, blank=True)
     mode = models.CharField(max_length=8, choices=MODE_CHOICES, default=Mode.ON)
     global_max_retries = models.PositiveIntegerField(null=True, blank=True)
+    """The most retries of any chain; null: the shipped number, or none if `global_unlimited`."""
+    global_unlimited = models.BooleanField(null=True, blank=True)
+    """True or null, so that no other row tells of it."""
     default_policy = models.CharField(max_length=NAME_LENGTH, blank=True, default="", db_default="")
     """The policy of chains whose queue and session name none; "" for none."""
     retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
     queue_retries_per_minute = models.PositiveIntegerField(null=True, blank=True)
     """The storm limits, of all queues together and of each; null: no limit.
 
-    These two and the two fields above are set in the cluster's row only.
+    These two and the three fields above are set in the cluster's row only.
     """
     refuse_unfittable = models.BooleanField(null=True, blank=True)
     """Whether submissions that fit on no executor are refused; null: as the scope above says."""
@@ -233,6 +237,13 @@ class RetrySettings(models.Model):
 
     def __str__(self) -> str:
         return str(self.project or self.domain or "cluster")
+
+    @property
+    def most_retries(self) -> int | None:
+        """Return the cluster's limit of retries for any chain; None if it has none."""
+        if self.global_max_retries is None and not self.global_unlimited:
+            return GLOBAL_MAX_RETRIES
+        return self.global_max_retries
 
 
 class RetrySlots(models.Model):

@@ -149,6 +149,7 @@ class Session(models.Model):
     tip = models.BooleanField(default=True)
     retry_count = models.PositiveIntegerField(default=0)
     max_retries = models.PositiveIntegerField(default=0)
+    """The number in the chain's policy, for SQL; the largest one if that is unlimited."""
     retry_policy = models.JSONField(default=dict)
     """The fields of the chain's policy that are not as shipped; `policy` has all."""
     retry_policies = models.JSONField(default=list)

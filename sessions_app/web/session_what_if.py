@@ -13,10 +13,12 @@ from django.views.decorators.http import require_http_methods
 from retry.engine.decision import Decision
 from retry.explain.reasons import reason_words
 from retry.policies.inline import MAX_RETRIES, InlinePolicy
+from retry.policies.limits import UNLIMITED
 from retry.policies.matching import NamedPolicy
 from retry.simulate import Attempt, Draft
 from sessions_app.api.http.policy_text import read_policies
 from sessions_app.api.render.session_render import attempt_json
+from sessions_app.forms.limits import LimitField
 from sessions_app.in_force.named_policies import named_policies
 from sessions_app.models import Session
 from sessions_app.selectors.policies import policies_in_scope
@@ -38,7 +40,7 @@ class WhatIfForm(forms.Form):
 
     policy = forms.CharField(required=False, max_length=63)
     text = forms.CharField(required=False, max_length=LONGEST, strip=False)
-    max_retries = forms.IntegerField(required=False, min_value=0, max_value=MAX_RETRIES)
+    max_retries = LimitField(required=False, min_value=0, max_value=MAX_RETRIES)
 
     draft: Draft
     _pasted: tuple[NamedPolicy, ...] | None = None
@@ -93,8 +95,7 @@ class WhatIfForm(forms.Form):
                 "max_retries",
                 "Retries for failures",
                 self._value("max_retries"),
-                "number",
-                help="In the session's own policy; empty: as it is.",
+                help=f"In the session's own policy: a number, or {UNLIMITED}; empty: as it is.",
                 error=self._error("max_retries"),
             ),
             Field(

@@ -111,6 +111,17 @@ def test_the_form_stores_the_same_as_rest(client: Client, project: Project) -> N
     assert first.data["after"]["policy"]["max_retries"] == 4
 
 
+def test_limits_are_numbers_or_a_word(client: Client, project: Project) -> None:
+    sent = setting(max_retries="unlimited", max_preemption_retries="7")
+    assert put(client, where(project=project.pk), **sent).status_code == 302
+    row = RetryDefaults.objects.get()
+    assert row.policy == {"max_retries": "unlimited", "max_preemption_retries": 7}
+    page = client.get(url(DEFAULTS, "change", row.pk))
+    shown = page.context["form"]["max_retries"]
+    assert (shown.value(), 'inputmode="text"' in str(shown)) == ("unlimited", True)
+    assert "maximum number of retries after failures, or unlimited" in text_of(page)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -249,6 +260,14 @@ def test_the_limit_over_all_chains_is_the_clusters_and_needs_no_confirmation(
     for wrong in ("-1", "x", "9" * 30, "1000001"):
         page = switch(client, "?cluster=1", mode="on", global_max_retries=wrong)
         assert list(errors_of(page)) == ["global_max_retries"], wrong
+    switch(client, "?cluster=1", mode="on", global_max_retries="unlimited")
+    row = RetrySettings.objects.get()
+    assert (row.global_max_retries, row.global_unlimited) == (None, True)
+    page = client.get(url(SETTINGS, "change", row.pk))
+    assert page.context["form"]["global_max_retries"].value() == "unlimited"
+    assert "unlimited" in text_of(client.get(url(SETTINGS)))
+    switch(client, "?cluster=1", mode="on", global_max_retries="")
+    assert RetrySettings.objects.get().most_retries == 150
     assert list(errors_of(switch(client, "?cluster=1", mode="sideways"))) == ["mode"]
     switch(client, where(project=project.pk), mode="on", global_max_retries="3")
     assert not RetrySettings.objects.filter(project=project, global_max_retries=3).exists()

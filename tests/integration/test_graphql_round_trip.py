@@ -73,6 +73,29 @@ def test_the_merge_of_all_layers_and_the_policy_of_a_session(graph: Graph, at: P
     assert again["session"]["retryPolicy"] == policy
 
 
+def test_limits_may_be_a_word(graph: Graph, at: Project) -> None:
+    select = f"session {{ id maxRetries retryPolicy {FIELDS} retryState {{ maxAttempts }} }}"
+    given = {"maxRetries": "unlimited", "maxPreemptionRetries": 7}
+    asked = {**HERE, "image": "x", "retryPolicy": given}
+    session = done(graph, "createSession", select, **asked)["session"]
+    assert (session["maxRetries"], session["retryState"]["maxAttempts"]) == ("unlimited", None)
+    policy = session["retryPolicy"]
+    assert (policy["maxRetries"], policy["maxPreemptionRetries"]) == ("unlimited", 7)
+    asked["retryPolicy"] = policy
+    assert done(graph, "createSession", select, **asked)["session"]["retryPolicy"] == policy
+    asked["retryPolicy"] = {"maxRetries": "endless"}
+    assert refusal(graph, "createSession", **asked) == ("INVALID", "retryPolicy.maxRetries")
+
+
+def test_the_limit_of_all_chains_may_be_none(graph: Graph) -> None:
+    select = "retrySettings { globalMaxRetries }"
+    for sent, now in (({"globalMaxRetries": None}, None), ({"mode": "paused"}, None), ({}, None)):
+        changed = done(graph, "updateRetrySettings", select, **sent)
+        assert changed["retrySettings"]["globalMaxRetries"] == now
+    replaced = done(graph, "replaceRetrySettings", select)
+    assert replaced["retrySettings"]["globalMaxRetries"] == 150
+
+
 def test_a_field_is_inherited_again(graph: Graph, at: Project) -> None:
     RetryDefaults.objects.create(project=at, policy=STORED, bounds={})
     select = f"retryDefaults {{ policy {FIELDS} }}"

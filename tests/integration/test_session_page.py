@@ -394,6 +394,9 @@ class TestWhatIf:
         assert "saved/bad" in chosen
         none = client.post(at(first, "what-if/"), {"max_retries": "0"}).content.decode()
         assert "no retry" in none
+        words = client.post(at(first, "what-if/"), {"max_retries": "unlimited"}).content.decode()
+        assert "retry after" in words
+        assert "no retry" not in words
         assert "has nothing" not in text(client, at(second, "what-if/"))
 
     @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import typer
 from reprise_client.cli.ages import age
 from reprise_client.cli.documents import Document, read_documents
 from reprise_client.cli.exits import INVALID, USAGE, CommandError, complain
+from reprise_client.cli.limits import METAVAR, UNLIMITED, limit
 from reprise_client.cli.output import Format, OutputOption, console, emit, local_now, plain
 from reprise_client.cli.scope import ProjectOption, asked_scope
 from reprise_client.cli.simulate_view import simulation_report
@@ -48,6 +49,10 @@ class Draft:
                 yield document.fault(place, text) if document else f"{path}: {text}"
 
 
+def _limit(text: str) -> Any:
+    return typer.Option(help=text, metavar=METAVAR, parser=limit)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """The values of the options; None means that an option was not given."""
@@ -62,15 +67,12 @@ class Trial:
         ),
     ] = None
     retries: Annotated[
-        int | None,
-        typer.Option(min=0, help="Maximum retries after failures, in each chain's own policy."),
+        Any, _limit("Maximum retries after failures, in each chain's own policy.")
     ] = None
     preemption_retries: Annotated[
-        int | None, typer.Option(min=0, help="Separate budget for preemptions and lost nodes.")
+        Any, _limit("Separate budget for preemptions and lost nodes.")
     ] = None
-    global_max_retries: Annotated[
-        int | None, typer.Option(min=0, help="Maximum retries of any chain.")
-    ] = None
+    global_max_retries: Annotated[Any, _limit("Maximum retries of any chain.")] = None
     last: Annotated[
         str | None,
         typer.Option(metavar="SPAN", help=f"Chains of this period, such as 12h (default: {LAST})."),
@@ -94,7 +96,8 @@ class Trial:
         if defaults := {name: value for name, value in own.items() if value is not None}:
             draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **defaults}
         if self.global_max_retries is not None:
-            draft.body["settings"] = {"global_max_retries": self.global_max_retries}
+            most = self.global_max_retries
+            draft.body["settings"] = {"global_max_retries": None if most == UNLIMITED else most}
         return draft
 
     def given(self, source: str) -> Chains:

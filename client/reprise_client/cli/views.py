@@ -129,7 +129,10 @@ def _budgets(budgets: Sequence[Budget]) -> str:
     if len(untouched) <= FEW_BUDGETS:
         return "\n".join(_budget(item) for item in budgets)
     lines = [_budget(item) for item in budgets if item.used]
-    names = ", ".join(f"{item.name} (of {item.limit})" for item in untouched[:SOME_BUDGETS])
+    names = ", ".join(
+        f"{item.name} ({'no limit' if item.limit is None else f'of {item.limit}'})"
+        for item in untouched[:SOME_BUDGETS]
+    )
     more = len(untouched) - SOME_BUDGETS
     return "\n".join([*lines, f"unused: {names}" + (f" and {more} more" if more > 0 else "")])
 

@@ -16,7 +16,8 @@ from pydantic import (
 
 from retry.breakers import BreakerRule
 from retry.engine.decide import Mode
-from retry.policies.inline import Bounds, InlinePolicy
+from retry.engine.decision import GLOBAL_MAX_RETRIES
+from retry.policies.inline import MAX_RETRIES, Bounds, InlinePolicy
 from retry.policies.shared_budget import SharedBudget
 from sessions_app.api.requests.queries import lowered
 from sessions_app.api.requests.strict import StrictModel
@@ -77,10 +78,13 @@ _PerMinute = Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE]
 class SettingsBody(StrictModel):
     """The kill switch, whether sessions that fit nowhere are refused, and the retry budget that all
     chains of the scope share. All other fields are for
-    the cluster only. A null limit means the shipped one."""
+    the cluster only. A null limit means no limit."""
 
     mode: Annotated[Mode, BeforeValidator(lowered)] = Mode.ON
-    global_max_retries: Annotated[StrictInt, Field(ge=0, le=1_000_000), WHOLE] | None = None
+    global_max_retries: Annotated[StrictInt, Field(ge=0, le=MAX_RETRIES), WHOLE] | None = (
+        GLOBAL_MAX_RETRIES
+    )
+    """The most retries of any chain."""
     default_policy: Annotated[StrictStr, Field(min_length=1, max_length=63)] | None = None
     """The policy of chains whose queue and session name none."""
     retries_per_minute: _PerMinute | None = None
@@ -195,7 +199,7 @@ def _settings(scope: ConfigScope, asked: SettingsBody, only: Collection[str]) ->
     errors = {
         name: [_ELSEWHERE.get(name, "can only be set for the cluster")]
         for name, value in sent.items()
-        if name not in own and value is not None
+        if name not in own and name in asked.model_fields_set and value is not None
     }
     if errors:
         raise InvalidInput(errors)

@@ -3,12 +3,13 @@
 from typing import Any
 
 from retry.engine.decide import Mode
+from retry.engine.decision import GLOBAL_MAX_RETRIES
 from retry.policies.inline import Bounds
 from retry.policies.merge import Layer, MergedBounds, merge
 from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
-from sessions_app.in_force.retry_scope import DEFAULT_GLOBAL_MAX_RETRIES, settings_in_force
+from sessions_app.in_force.retry_scope import settings_in_force
 from sessions_app.models import RetryDefaults, RetrySettings
 
 
@@ -60,8 +61,7 @@ def settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, An
     if scope.domain is None:
         body["breaker"] = row.breaker if row else None
     if scope.name == "cluster":
-        limit = row.global_max_retries if row else None
-        body["global_max_retries"] = DEFAULT_GLOBAL_MAX_RETRIES if limit is None else limit
+        body["global_max_retries"] = row.most_retries if row else GLOBAL_MAX_RETRIES
         body["default_policy"] = (row.default_policy or None) if row else None
         body["retries_per_minute"] = row.retries_per_minute if row else None
         body["queue_retries_per_minute"] = row.queue_retries_per_minute if row else None

@@ -126,6 +126,7 @@ def pending_json(session: Session) -> dict[str, Any]:
 def _session(
     session: Session, chain_count: int, scope: RetryScope, named: Sequence[NamedPolicy]
 ) -> dict[str, Any]:
+    policy = session.policy
     return {
         "id": session.pk,
         "name": session.name,
@@ -150,8 +151,8 @@ def _session(
         "parent_session_id": session.parent_id,
         "root_session_id": session.root_id,
         "retry_count": session.retry_count,
-        "max_retries": session.max_retries,
-        "retry_policy": in_short(session.policy),
+        "max_retries": policy["max_retries"],
+        "retry_policy": in_short(policy),
         "retry_policies": session.retry_policies,
         "retry_cause": session.retry_cause or None,
         "failure_category": session.failure_category or None,
@@ -268,7 +269,8 @@ def decision_line(decision: RetryDecision) -> str:
     if retries:
         line = f"retry after {in_words(decision.delay or 0)}: {decision.cause}"
     if retries and not by_hand:
-        line += f", pays {decision.paid_by} {(decision.used or 0) + 1} of {decision.limit}"
+        line += f", pays {decision.paid_by} {(decision.used or 0) + 1}"
+        line += "" if decision.limit is None else f" of {decision.limit}"
         done = decision.state in {"scheduled", "dispatched"}
         return line if done else f"{line} ({decision.state})"
     if retries:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, RootModel
 
 from retry.breakers import BreakerRule
 from retry.evidence.causes import RetryCause
+from retry.policies.limits import Limit
 from retry.policies.shared_budget import SharedBudget
 from sessions_app.api.shapes.pages import ForwardPage, Page
 from sessions_app.api.shapes.words import DecisionState, RetryReason
@@ -32,7 +33,8 @@ class SessionRetryState(BaseModel):
     """The retry state of a session. `attempt` counts from 0.
 
     `max_attempts` is the maximum number of attempts of its chain without manual retries; null if it
-    is unknown. `summary` is for people: the attempt, counted from 1, and the budget that limits it.
+    has no limit of its own. `summary` is for people: the attempt, counted from 1, and the budget
+    that limits it.
     `held_for` is what holds the retry while `state` is `held`: `switch`, `breaker` or
     `shared_budget`.
     """
@@ -97,7 +99,7 @@ class SessionSummary(BaseModel):
     parent_session_id: UUID | None
     root_session_id: UUID
     retry_count: int
-    max_retries: int
+    max_retries: Limit
     retry_policy: dict[str, Any]
     retry_policies: list[str]
     retry_cause: RetryCause | None
@@ -446,6 +448,7 @@ class Settings(BaseModel):
     """The most automatic retries of this scope within a window; those of the scopes above apply,
     too."""
     global_max_retries: int | None = None
+    """The most retries of any chain; null: no limit."""
     default_policy: str | None = None
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None

@@ -102,7 +102,8 @@ class GivenChain(ChainHead):
 
 
 class DraftSettings(_Given):
-    """`enabled` is the kill switch. Without a limit, the shipped one applies."""
+    """`enabled` is the kill switch. Without `global_max_retries`, the shipped one applies, or on a
+    past the cluster's; null is no limit."""
 
     enabled: StrictBool = True
     global_max_retries: (

@@ -17,6 +17,7 @@ from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
 from retry.policies.inline import InlinePolicy
+from retry.policies.limits import limit_of
 from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
 from retry.signatures.signature import signature
 from retry.simulate import Draft, Ending, Past, made_up_id
@@ -237,12 +238,13 @@ class _Documents:
 
     def draft(self) -> Draft:
         settings = self._one("settings", DraftSettings) or DraftSettings()
+        limited = "global_max_retries" in settings.model_fields_set
         return Draft(
             named=self._policies(),
             policy=self._one("retry_policy", InlinePolicy),
             categories=self._categories(),
             enabled=settings.enabled,
-            global_max_retries=settings.global_max_retries,
+            global_max_retries=limit_of(settings.global_max_retries) if limited else None,
         )
 
     def _policies(self) -> tuple[NamedPolicy, ...] | None:

@@ -13,6 +13,7 @@ from uuid_utils.compat import uuid7
 from retry.engine.budgets import MANUAL_BUDGET, marks_after
 from retry.engine.decide import counters_after, max_attempts, open_budgets
 from retry.policies.inline import parse_policy_json, whole
+from retry.policies.limits import stored_number
 from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
@@ -239,7 +240,7 @@ def _marks(parent: LockedSession) -> dict[str, int]:
 
 def _max_retries(retry: Retry) -> int | None:
     frozen = (retry.changes or {}).get("frozen")
-    return None if frozen is None else whole(frozen)["max_retries"]
+    return None if frozen is None else stored_number(whole(frozen)["max_retries"])
 
 
 # Of the person who asks; parts of `changes` with columns of their own.

@@ -99,6 +99,7 @@ class SettingsValues(TypedDict, total=False):
 
     mode: Mode
     global_max_retries: int | None
+    """Null: chains have no limit."""
     default_policy: str
     """The name of a policy of the cluster; "" for none."""
     retries_per_minute: int | None
@@ -126,18 +127,23 @@ def retry_settings_put(
     with audited(by=by), transaction.atomic():
         if name := values.get("default_policy"):
             policies_require([name], project=None, field="default_policy")
-        row, new = lock_or_make_settings(scope.key, _stored(values))
+        stored = _stored(scope, values)
+        row, new = lock_or_make_settings(scope.key, stored)
         if expected is not None:
             expected.check(layer_version(None if new else row))
-        for field, value in values.items():
+        for field, value in stored.items():
             setattr(row, field, value)
-        row.mode = Mode(row.mode).value
         row.updated_at = database_now()
         row.save()
         wakeups.sweep_after_commit()
     return row
 
 
-def _stored(values: SettingsValues) -> dict[str, Any]:
-    mode = values.get("mode")
-    return {**values} if mode is None else {**values, "mode": Mode(mode).value}
+def _stored(scope: ConfigScope, values: SettingsValues) -> dict[str, Any]:
+    """Return the columns that hold the values."""
+    stored: dict[str, Any] = {**values}
+    if "mode" in values:
+        stored["mode"] = Mode(values["mode"]).value
+    if "global_max_retries" in values and scope == ConfigScope():
+        stored["global_unlimited"] = True if values["global_max_retries"] is None else None
+    return stored

@@ -3,11 +3,18 @@
 import json
 from collections.abc import Iterable
 
+from retry.engine.budgets import endless
 from retry.policies.inline import InlinePolicy, dump_set, dump_stored
-from retry.policies.merge import Layer, merge, violations
+from retry.policies.merge import Layer, bounded, merge, violations
 from sessions_app.core.errors import InvalidInput
 from sessions_app.in_force.retry_scope import scopes_of
 from sessions_app.models import Queue
+from sessions_app.services.sessions.submission import Placed
+
+ENDLESS = (
+    "retries of this chain have no limit: max_retries is unlimited, and neither max_chain_duration "
+    "nor global_max_retries is set"
+)
 
 
 class PolicyFreezer:
@@ -22,6 +29,14 @@ class PolicyFreezer:
         """Return whether the project refuses sessions that fit on no executor."""
         scope = self._scopes.get(project_id)
         return scope is not None and scope.refuses_unfittable
+
+    def warnings(self, placed: Placed, policy: InlinePolicy) -> tuple[str, ...]:
+        """Return the warnings about a submission and the policy that was frozen for it."""
+        found, scope = placed.submission.warnings, self._scopes[placed.project_id]
+        if placed.submission.session_type != "batch" or not endless(policy, scope.settings):
+            return found
+        within, _ = bounded(policy, scope.bounds)
+        return (*found, ENDLESS) if endless(within, scope.settings) else found
 
     def freeze(self, project_id: int, asked: InlinePolicy) -> tuple[InlinePolicy, str]:
         """The merged policy and its JSON text; raises `InvalidInput` if it is over a bound."""

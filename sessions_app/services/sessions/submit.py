@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from uuid_utils.compat import uuid7
 
+from retry.policies.limits import stored_number
 from sessions_app import wakeups
 from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
@@ -224,7 +225,7 @@ def _root(
         times = _times(placed)
     except InvalidInput as error:
         return Refused(placed, error, digest, uuid7())
-    warnings = (*placed.submission.warnings, *([unfit.why] if unfit else []))
+    warnings = (*freezer.warnings(placed, policy), *([unfit.why] if unfit else []))
     return Root(
         uuid7(), placed, policy, text, policies, digest, uuid7(), warnings, times, rank=rank
     )
@@ -278,7 +279,7 @@ _GIVEN: dict[str, _Source] = {
     "session_type": lambda root: root.placed.submission.session_type,
     "priority": lambda root: folded(root.rank, root.placed.submission.priority),
     "phase": lambda root: root.phase,
-    "max_retries": lambda root: root.policy.max_retries,
+    "max_retries": lambda root: stored_number(root.policy.max_retries),
     "retry_policy": lambda root: root.policy_text,
     "retry_policies": lambda root: json_text(root.policies),
     **{name: _SPEC_GIVEN[name] for name in _KEYED},

@@ -243,6 +243,18 @@ def test_settings_of_a_scope_are_set_if_they_differ(
     assert "spec.settings.mode" in wrong.stderr
 
 
+def test_a_null_setting_is_sent(command: Command, server: FakeServer, write: Write) -> None:
+    server.on("GET /retry-defaults/cluster/", {"scope": "cluster"})
+    server.on("GET /retry-settings/cluster/", {"global_max_retries": 150})
+    server.on("PATCH /retry-settings/cluster/", {"global_max_retries": None})
+    text = "apiVersion: reprise/v1\nkind: RetryDefaults\nmetadata: {}\n"
+    document = write(f"{text}spec: {{settings: {{global_max_retries: null}}}}\n")
+    assert command("apply", "-f", document).stdout == "retrydefaults/cluster configured\n"
+    assert [call.body for call in server.calls if call.method == "PATCH"] == [
+        {"global_max_retries": None}
+    ]
+
+
 def test_options_say_the_scope_of_documents_that_say_none(
     command: Command, server: FakeServer, write: Write
 ) -> None:

@@ -176,6 +176,10 @@ def test_info_does_not_list_a_hundred_budgets(command: Command, server: FakeServ
     ]
     assert "unused: ml/0 (of 5), ml/1 (of 5)" in text
     assert "ml/5 (of 5) and 93 more" in text
+    budgets = [{**each, "limit": None} for each in budgets]
+    server.on(at(0), answers.session(retry_state={"budgets": budgets}))
+    text = command("session", "info", IDS[0]).stdout
+    assert "unused: ml/0 (no limit), ml/1 (no limit)" in text
 
 
 def test_info_tells_which_switch_holds_a_retry(command: Command, server: FakeServer) -> None:
@@ -342,6 +346,18 @@ def test_the_options_of_the_inline_policy_are_its_fields(
             "max_chain_duration": 3600.0,
             "emit_retry_events": False,
         }
+
+
+def test_limits_of_retries_are_numbers_or_a_word(command: Command, server: FakeServer) -> None:
+    server.on("POST /sessions/", Reply(answers.session(), 201))
+    flags = ["--retries", "unlimited", "--preemption-retries", "7"]
+    made = command("session", "create", "busybox", *flags, "--project", "a/b", "--", "true")
+    assert made.exit_code == 0, made.stderr
+    policy = server.calls[-1].body["retry_policy"]
+    assert policy == {"max_retries": "unlimited", "max_preemption_retries": 7}
+    wrong = command("session", "create", "busybox", "--retries", "often", "--", "true")
+    assert wrong.exit_code == 2
+    assert "unlimited" in wrong.stderr
 
 
 def test_every_field_of_the_inline_policy_is_an_option(command: Command) -> None:

@@ -129,6 +129,19 @@ def test_the_draft_is_what_the_files_and_options_say(
     assert timedelta(days=30) <= age < timedelta(days=30, minutes=5)
 
 
+def test_limits_may_be_a_word(command: Command, server: FakeServer) -> None:
+    server.on(ROUTE, answer())
+    flags = ["--retries", "unlimited", "--global-max-retries", "unlimited"]
+    result = command("simulate", *flags, "--project", "research/vision")
+    assert result.exit_code == 0, result.stderr
+    (call,) = server.calls
+    assert call.body["retry_policy"] == {"max_retries": "unlimited"}
+    assert call.body["settings"] == {"global_max_retries": None}
+    wrong = command("simulate", "--retries", "-1", "--project", "research/vision")
+    assert wrong.exit_code == 2
+    assert "neither a number from 0 nor 'unlimited'" in " ".join(wrong.stderr.split())
+
+
 def test_a_window_by_its_ends(command: Command, server: FakeServer) -> None:
     server.on(ROUTE, answer())
     ends = ["--since", "2030-01-01T00:00:00Z", "--until", "2030-01-02T00:00:00+01:00"]

@@ -192,7 +192,7 @@ def steps(  # noqa: PLR0911  # one for each step
         return {"reason": "workload_said_no"}
     if repeats(chain, cause, inline["stop_after_same"]):
         return {"reason": "repeating_failure"}
-    if chain["retry_count"] >= most:
+    if most is not None and chain["retry_count"] >= most:
         return {"reason": "global_limit", "used": chain["retry_count"], "limit": most}
     for policy in world["policies"]:
         for rule in policy["spec"].get("rules") or []:
@@ -215,7 +215,7 @@ def repeats(chain: Json, cause: str, most: int | None) -> bool:
     return len(alike) == most and set(alike) == {chain["signature"]} != {""}
 
 
-def by_rule(policy: Json, rule: Json, chain: Json, most: int, cause: str) -> Json:
+def by_rule(policy: Json, rule: Json, chain: Json, most: int | None, cause: str) -> Json:
     name = policy["metadata"]["name"] + "/" + known_by(rule)
     if rule["action"] == "Fail":
         return {"reason": "rule_fail", "rule": name}
@@ -238,7 +238,7 @@ def by_rule(policy: Json, rule: Json, chain: Json, most: int, cause: str) -> Jso
     )
 
 
-def by_default(policy: Json, chain: Json, most: int) -> Json:
+def by_default(policy: Json, chain: Json, most: int | None) -> Json:
     name = policy["metadata"]["name"] + "/default"
     if policy["spec"]["defaultAction"] == "Fail":
         return {"reason": "default_fail", "rule": name}
@@ -283,7 +283,7 @@ def by_inline(inline: Json, end: Json, chain: Json, cause: str) -> Json:
 def paid(
     chain: Json,
     payer: str,
-    limit: int,
+    limit: int | str | None,
     granted: str,
     refused: str,
     window: float | None = None,
@@ -294,19 +294,21 @@ def paid(
         counted = counted[chain["advanced_at"] :]
     ages = [(chain["now"] - at).total_seconds() for by, at in counted if by == payer]
     used = len([age for age in ages if window is None or age < window])
-    reason = refused if used >= limit else granted
+    if isinstance(limit, str):
+        limit = None
+    reason = refused if limit is not None and used >= limit else granted
     return {"reason": reason, "payer": payer, "used": used, "limit": limit}
 
 
 def inline_budget(inline: Json, cause: str) -> bool:
     own = inline["max_preemption_retries"]
     if cause in PLATFORM and own is not None:
-        return bool(own > 0)
-    return bool(inline["max_retries"] > 0)
+        return bool(own != 0)
+    return bool(inline["max_retries"] != 0)
 
 
 def somebody_enabled(world: Json, inline: Json) -> bool:
-    if inline["max_retries"] > 0 or (inline["max_preemption_retries"] or 0) > 0:
+    if inline["max_retries"] != 0 or inline["max_preemption_retries"] not in {None, 0}:
         return True
     for policy in world["policies"]:
         if policy["spec"].get("defaultAction") == "Retry":
@@ -338,6 +340,8 @@ def inline_policy(world: Json) -> Json:
                 continue
             if name == "min_retry_delay":
                 inline["retry_delay"] = max(inline["retry_delay"], value)
+            elif inline[name] == "unlimited":
+                inline[name] = value
             elif inline[name] is not None:
                 inline[name] = min(inline[name], value)
             elif name == "max_chain_duration":

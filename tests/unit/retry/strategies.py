@@ -133,7 +133,9 @@ bounds = st.builds(
     min_retry_delay=bound_of(positive),
 )
 settings = st.builds(
-    Settings, mode=st.sampled_from(Mode), global_max_retries=st.integers(0, 10) | st.just(150)
+    Settings,
+    mode=st.sampled_from(Mode),
+    global_max_retries=st.integers(0, 10) | st.just(150) | st.none(),
 )
 moments = st.integers(-(10**9), 2 * 10**11).map(lambda seconds: NOW + timedelta(seconds=seconds))
 fractions = st.floats(0, 1, exclude_max=True)

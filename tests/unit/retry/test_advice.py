@@ -5,6 +5,7 @@ from retry.engine.decision import Rulebook
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from retry.policies.inline import InlinePolicy
+from retry.policies.limits import Limit
 from retry.policies.matching import compile_policy
 from retry.simulate import Ending, Past
 
@@ -24,7 +25,7 @@ def past(*ends: Termination, ran: float = 10.0) -> Past:
     return Past("batch", {}, endings)
 
 
-def inline(max_retries: int) -> Rulebook:
+def inline(max_retries: Limit) -> Rulebook:
     return Rulebook(InlinePolicy(max_retries=max_retries))
 
 
@@ -46,6 +47,13 @@ def test_one_retry_fewer_loses_the_chains_that_needed_the_last_one() -> None:
     (said,) = sentences(found.facts())
     for text in ("5 chains", "1 of 2 recovered", "20 s of run time", "1 chain that gave up"):
         assert text in said
+
+
+def test_of_chains_without_a_limit_one_more_or_fewer_says_nothing() -> None:
+    found = advise(
+        [(past(FAILED, SUCCESS), inline("unlimited")), (past(FAILED), inline("unlimited"))]
+    )
+    assert (found.recovered, found.lost, found.saved, found.tried) == (1, 0, 0, 0)
 
 
 def test_a_rule_that_never_helped_is_named() -> None:

@@ -52,6 +52,15 @@ ANY = a_named({"name": "any", "action": "Retry", "onConditions": ["Preempted"]},
             (),
             "attempt 7; 6 of 8 retries that any chain may have used",
         ),
+        (6, {"inline/failure": 6}, {"max_retries": "unlimited"}, (), "attempt 7"),
+        # Of the limits that it has, the one with the least left.
+        (
+            6,
+            {"inline/failure": 4, "inline/preemption": 2},
+            {"max_retries": "unlimited", "max_preemption_retries": 3},
+            (),
+            "attempt 7; 2 of 3 retries for preemptions used",
+        ),
     ],
 )
 def test_a_live_attempt_names_the_budget_with_the_least_left(
@@ -99,6 +108,16 @@ def test_an_ended_attempt_names_the_budget_that_paid_or_was_empty() -> None:
     assert _words({"all/default": 1}, named=(default,)) == text
     text = "attempt 51; 50 of 50 retries that any chain may have used"
     assert _words({"manual": 50}, max_retries=60) == text
+
+
+def test_an_attempt_without_any_limit_is_not_one_of_many() -> None:
+    nobody = Settings(global_max_retries=None)
+    unspent = open_budgets("batch", {"inline/failure": 6}, a_policy(max_retries="unlimited"), ())
+    assert attempt_words(6, None, unspent, nobody, ended=False) == "attempt 7"
+    ended = _words({"inline/failure": 6}, max_retries="unlimited")
+    assert ended == "attempt 7; 6 retries for failures used"
+    by_rule = open_budgets("batch", {"open/any": 6}, a_policy(), (ANY,))
+    assert attempt_words(6, None, by_rule, nobody, ended=False) == "attempt 7"
 
 
 def test_where_no_budget_binds_none_is_named() -> None:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from retry.engine.budgets import endless
 from retry.engine.decide import Settings, budgets, counters_after, max_attempts, open_budgets
 from retry.policies.matching import NamedPolicy
 from tests.unit.retry.build import a_policy
@@ -49,6 +50,16 @@ FAILS = a_named(name="none", defaultAction="Fail")
         # Nothing bounds a rule without a limit but what bounds all chains.
         ({}, {"max_retries": 3}, (LIMITED, OPEN), 150, None),
         ({"manual": 150}, {}, (OPEN,), 150, 151),
+        ({}, {"max_retries": "unlimited"}, (), 150, None),
+        ({"inline/failure": 2}, {"max_retries": "unlimited"}, (), 2, 3),
+        ({}, {"max_retries": "unlimited", "max_preemption_retries": 3}, (), None, None),
+        ({}, {"max_retries": 2, "max_preemption_retries": "unlimited"}, (), 150, None),
+        # No cause may spend it.
+        ({}, {"max_retries": "unlimited", "eligible_causes": []}, (), None, 1),
+        # Without a limit of all chains, their own budgets bound them.
+        ({}, {"max_retries": 1000}, (), None, 1001),
+        ({"manual": 400}, {"max_retries": 3}, (), None, 404),
+        ({}, {}, (OPEN,), None, None),
         # A default action is asked where no inline budget is, and only the first policy's.
         ({}, {}, (RETRIES,), 150, 5),
         ({}, {"max_retries": 3}, (RETRIES,), 150, 4),
@@ -70,7 +81,7 @@ def test_the_most_attempts_of_a_chain(
     counters: dict[str, int],
     policy: dict[str, Any],
     named: tuple[NamedPolicy, ...],
-    global_max_retries: int,
+    global_max_retries: int | None,
     attempts: int | None,
 ) -> None:
     settings = Settings(global_max_retries=global_max_retries)
@@ -99,6 +110,8 @@ def test_the_bound_is_never_below_an_attempt_that_waits() -> None:
         ({"inline/failure": 2}, {}, [("inline/failure", 2, 0)]),
         ({}, {"max_preemption_retries": 0}, [("inline/preemption", 0, 0)]),
         ({"inline/preemption": 1}, {}, [("inline/preemption", 1, None)]),
+        ({}, {"max_retries": "unlimited"}, [("inline/failure", 0, None)]),
+        ({}, {"max_preemption_retries": "unlimited"}, [("inline/preemption", 0, None)]),
         (
             {"manual": 1, "inline/preemption": 2, "inline/failure": 3},
             {"max_retries": 5, "max_preemption_retries": 7},
@@ -114,3 +127,22 @@ def test_budgets_are_listed_that_are_open_or_used(
     assert budgets(counters, a_policy(**policy), (), Settings()) == [
         {"name": name, "used": used, "limit": limit} for name, used, limit in rows
     ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "global_max_retries", "expected"),
+    [
+        ({"max_retries": "unlimited"}, None, True),
+        ({"max_retries": "unlimited", "max_preemption_retries": "unlimited"}, None, True),
+        ({"max_retries": "unlimited", "max_preemption_retries": 9}, None, False),
+        ({"max_retries": 9, "max_preemption_retries": "unlimited"}, None, False),
+        ({"max_retries": "unlimited", "max_chain_duration": 60}, None, False),
+        ({"max_retries": "unlimited"}, 150, False),
+        ({}, None, False),
+    ],
+)
+def test_only_a_chain_without_any_limit_is_endless(
+    policy: dict[str, Any], global_max_retries: int | None, expected: bool
+) -> None:
+    settings = Settings(global_max_retries=global_max_retries)
+    assert endless(a_policy(**policy), settings) is expected

@@ -256,10 +256,32 @@ def test_a_paused_switch_holds_the_retry_that_it_would_schedule() -> None:
     assert decided(max_retries=1, settings=OFF).reason == "retries_disabled"
 
 
+def test_without_a_limit_of_its_own_only_that_of_all_chains_ends_a_chain() -> None:
+    policy: dict[str, Any] = {"max_retries": "unlimited", "max_preemption_retries": 2}
+    spent = a_chain(retry_count=149)
+    granted = decided(chain=spent, **policy)
+    assert outcome_of(granted) == ("retry", "inline_retry", "scheduled", "scheduled")
+    assert (granted.paid_by, granted.used, granted.limit) == ("inline/failure", 149, None)
+    assert decided(chain=a_chain(retry_count=150), **policy).reason == "global_limit"
+    nobody = Settings(global_max_retries=None)
+    far = a_chain(retry_count=10**6)
+    assert decided(chain=far, settings=nobody, **policy).reason == "inline_retry"
+    preempted = a_chain(retry_count=9, counters={"inline/preemption": 2, "inline/failure": 7})
+    assert decided(PREEMPTED, chain=preempted, **policy).reason == "preemption_budget"
+
+
+def test_unlimited_preemptions_leave_failures_their_limit() -> None:
+    policy: dict[str, Any] = {"max_retries": 1, "max_preemption_retries": "unlimited"}
+    chain = a_chain(retry_count=100, counters={"inline/preemption": 99, "inline/failure": 1})
+    assert decided(PREEMPTED, chain=chain, **policy).paid_by == "inline/preemption"
+    assert decided(chain=chain, **policy).reason == "max_retries"
+
+
 @pytest.mark.parametrize(
     ("policy", "state"),
     [
         ({"max_retries": 1}, "exhausted"),
+        ({"max_retries": "unlimited"}, "exhausted"),
         ({"max_preemption_retries": 1}, "exhausted"),
         ({"max_preemption_retries": 0}, "not_retried"),
         ({}, "not_retried"),

@@ -1,4 +1,5 @@
 import json
+import math
 from datetime import datetime, timedelta
 
 from hypothesis import given
@@ -20,6 +21,7 @@ from retry.evidence.causes import RetryCause, cause_class, classify
 from retry.evidence.termination import Termination
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
+from retry.policies.limits import UNLIMITED
 from retry.policies.merge import MergedBounds, bounded
 from tests.unit.retry import strategies
 from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
@@ -87,9 +89,13 @@ def assert_within_limits(
     if effective.retry_window is None:
         assert decision.used == chain.counters.get(decision.paid_by, 0)
     assert decision.used is not None
-    assert decision.limit is not None
-    assert decision.used < decision.limit
-    assert chain.retry_count < settings.global_max_retries
+    most = settings.global_max_retries
+    assert decision.limit is None or decision.used < decision.limit
+    assert decision.limit is not None or UNLIMITED in {
+        effective.max_retries,
+        effective.max_preemption_retries,
+    }
+    assert most is None or chain.retry_count < most
     assert settings.mode is not Mode.OFF
     assert decision.state == decision.retry_state
     assert decision.cause in effective.eligible_causes
@@ -101,12 +107,14 @@ def assert_within_limits(
         assert age.total_seconds() <= effective.max_chain_duration
 
 
-def _most(counters: dict[str, int], policy: InlinePolicy, settings: Settings) -> int:
+def _most(counters: dict[str, int], policy: InlinePolicy, settings: Settings) -> float:
     unspent = open_budgets("batch", counters, policy, ())
     found = max_attempts(sum(counters.values()), unspent, settings)
     if found is None:
-        assert policy.retry_window is not None or policy.reset_on_progress
-        return settings.global_max_retries + 1
+        limits = {policy.max_retries, policy.max_preemption_retries}
+        assert policy.retry_window is not None or policy.reset_on_progress or UNLIMITED in limits
+        most = settings.global_max_retries
+        return math.inf if most is None else most + 1
     return found
 
 
@@ -114,13 +122,13 @@ def _most(counters: dict[str, int], policy: InlinePolicy, settings: Settings) ->
     ends=st.lists(strategies.terminations, min_size=1, max_size=25),
     policy=strategies.policies(retry_delay=0.001, max_retry_delay=1, max_chain_duration=None),
     bounds=strategies.bounds,
-    global_max_retries=st.integers(0, 8) | st.just(150),
+    global_max_retries=st.integers(0, 8) | st.just(150) | st.none(),
 )
 def test_no_chain_goes_past_a_budget(
     ends: list[Termination],
     policy: InlinePolicy,
     bounds: MergedBounds,
-    global_max_retries: int,
+    global_max_retries: int | None,
 ) -> None:
     settings = Settings(global_max_retries=global_max_retries)
     rulebook = Rulebook(policy, bounds=bounds, settings=settings)
@@ -137,11 +145,11 @@ def test_no_chain_goes_past_a_budget(
         retry_count, now = retry_count + 1, decision.due_at
         assert sum(counters.values()) == retry_count
         assert retry_count + 1 <= _most(counters, effective, settings)
-    assert retry_count <= global_max_retries
+    assert global_max_retries is None or retry_count <= global_max_retries
     # A chain never has more attempts than its first one was told.
     assert retry_count + 1 <= _most({}, effective, settings)
     rows = budgets(counters, effective, (), settings)
-    assert all(row["used"] <= row["limit"] for row in rows)
+    assert all(row["limit"] is None or row["used"] <= row["limit"] for row in rows)
     assert set(counters) <= {row["name"] for row in rows}
 
 

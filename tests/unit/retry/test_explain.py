@@ -11,6 +11,7 @@ from retry.explain.endings import ending_message
 from retry.explain.sentences import explain
 from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import PREEMPTED, a_chain, a_container, decided, exited
+from tests.unit.retry.named import named
 from tests.unit.retry.recorded import NAMES, composed, recorded
 
 
@@ -74,6 +75,27 @@ def test_a_retry_is_told_from_its_cause_to_its_time() -> None:
         (
             decided(max_retries=3, reset_on_progress=True),
             "0 of 3 retries for failures were used since the last progress; this one pays from it.",
+        ),
+        (
+            decided(chain=a_chain(retry_count=7), max_retries="unlimited"),
+            "7 retries for failures were used, with no limit of their own; this one pays from it.",
+        ),
+        (
+            decided(
+                PREEMPTED,
+                named=[named({"name": "any", "action": "Retry", "onConditions": ["Preempted"]})],
+                settings=Settings(global_max_retries=None),
+            ),
+            (
+                "Rule infra/any (on the condition) says Retry: 0 of its retries were used, with no "
+                "limit of their own; this one pays from them."
+            ),
+        ),
+        (
+            decided(
+                max_retries="unlimited", bounds=MergedBounds(max_retries=Bound(5, Layer.DOMAIN))
+            ),
+            "A bound set by domain changes max_retries from unlimited to 5.",
         ),
         (decided(exited(3)), "No policy asks for a retry."),
         (decided(exited(3)), "The session is not retried."),

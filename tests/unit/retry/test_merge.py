@@ -18,6 +18,7 @@ from retry.policies.merge import (
 from tests.unit.retry import strategies
 from tests.unit.retry.build import a_policy
 
+LIMITS = ("max_retries", "max_preemption_retries")
 LIMITED = MergedBounds(
     max_retries=Bound(5, Layer.DOMAIN),
     max_preemption_retries=Bound(50, Layer.CLUSTER),
@@ -46,6 +47,13 @@ def test_the_closest_layer_that_sets_a_field_wins() -> None:
     assert (merged.policy.retry_delay, merged.source["retry_delay"]) == (20, Layer.DOMAIN)
     assert (merged.policy.jitter, merged.source["jitter"]) == ("none", Layer.CLUSTER)
     assert (merged.policy.backoff, merged.source["backoff"]) == ("fixed", Layer.SHIPPED)
+
+
+def test_unlimited_is_a_value_like_any_other() -> None:
+    unlimited, three = a_policy(max_retries="unlimited"), a_policy(max_retries=3)
+    merged = merge([(Layer.CLUSTER, three), (Layer.PROJECT, unlimited)])
+    assert (merged.policy.max_retries, merged.source["max_retries"]) == ("unlimited", Layer.PROJECT)
+    assert merge([(Layer.CLUSTER, unlimited), (Layer.SESSION, three)]).policy.max_retries == 3
 
 
 def test_an_explicit_null_is_a_value() -> None:
@@ -106,6 +114,14 @@ def test_of_equal_bounds_the_farthest_layer_is_named() -> None:
                 "over the bound of 50 set by cluster"
             },
         ),
+        (
+            a_policy(max_retries="unlimited", max_preemption_retries="unlimited"),
+            {
+                "max_retries": "max_retries is unlimited, over the bound of 5 set by domain",
+                "max_preemption_retries": "max_preemption_retries is unlimited, "
+                "over the bound of 50 set by cluster",
+            },
+        ),
         (a_policy(max_preemption_retries=None), {}),
         (
             a_policy(max_chain_duration=3600.5),
@@ -155,6 +171,22 @@ def test_bounds_change_the_policy_and_say_so() -> None:
         },
         {"step": "bound", "field": "retry_delay", "was": 1.0, "now": 10.0, "layer": "domain"},
     ]
+
+
+@given(strategies.retries, st.sampled_from(Layer), st.sampled_from(LIMITS))
+def test_unlimited_is_over_every_bound(most: int, layer: Layer, field: str) -> None:
+    bounds = MergedBounds(**{field: Bound(most, layer)})
+    held, steps = bounded(a_policy(**{field: "unlimited"}), bounds)
+    assert getattr(held, field) == most
+    told = {"step": "bound", "field": field, "was": "unlimited", "now": most, "layer": str(layer)}
+    assert steps == [told]
+
+
+@given(strategies.policies(max_retries="unlimited", max_preemption_retries="unlimited"))
+def test_without_a_bound_unlimited_stays(policy: InlinePolicy) -> None:
+    bounds = MergedBounds(min_retry_delay=Bound(1, Layer.CLUSTER))
+    held, _ = bounded(policy, bounds)
+    assert {getattr(held, field) for field in LIMITS} == {"unlimited"}
 
 
 def test_a_policy_within_its_bounds_stays_itself() -> None:

@@ -34,7 +34,7 @@ class Attempt:
 
     end: Json
     mode: str
-    global_max_retries: int
+    global_max_retries: int | None
     edited: Json | None
     """The first policy, if somebody has edited it since the attempt before."""
     ran: float
@@ -56,7 +56,7 @@ attempts = st.builds(
     Attempt,
     end=worlds.ends,
     mode=st.sampled_from(MODES),
-    global_max_retries=st.sampled_from((150, 150, 150, 20, 3, 1)),
+    global_max_retries=st.sampled_from((150, 150, 150, 20, 3, 1, None)),
     edited=st.none() | st.none() | worlds.documents("p0"),
     ran=st.sampled_from((0.0, 10.0, 4000.0)),
     preempted_for=st.sampled_from((None, 0.0, 4.0, 100.0)),

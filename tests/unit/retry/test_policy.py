@@ -60,6 +60,8 @@ def test_the_shipped_policy_retries_nothing() -> None:
         ("max_preemption_retries", None),
         ("max_preemption_retries", 0),
         ("max_preemption_retries", 2_000_000),
+        ("max_retries", "unlimited"),
+        ("max_preemption_retries", "unlimited"),
         ("retry_window", None),
         ("retry_window", 86_400),
         ("reset_on_progress", True),
@@ -95,16 +97,23 @@ def test_values_up_to_their_bounds_are_accepted_and_given_back(field: str, value
         assert policy.model_fields_set == {field}
 
 
+LIMIT = 'must be a whole number from 0 to 1000000, or "unlimited"'
+
+
 @pytest.mark.parametrize(
     ("field", "value", "text"),
     [
         ("max_retries", -1, "must be between 0 and 1000000"),
         ("max_retries", 1_000_001, "must be between 0 and 1000000"),
         ("max_retries", 10**400, "must be between 0 and 1000000"),
-        ("max_retries", True, "must be a whole number"),
-        ("max_retries", 1.5, "must be a whole number"),
-        ("max_retries", "3", "must be a whole number"),
-        ("max_retries", None, "must be a whole number"),
+        ("max_retries", True, LIMIT),
+        ("max_retries", 1.5, LIMIT),
+        ("max_retries", "3", LIMIT),
+        ("max_retries", "infinite", LIMIT),
+        ("max_retries", "", LIMIT),
+        ("max_retries", ["unlimited"], LIMIT),
+        ("max_retries", None, LIMIT),
+        ("max_preemption_retries", "none", LIMIT.replace("1000000", "2147483647")),
         ("max_preemption_retries", -1, "must be between 0 and 2147483647"),
         ("max_preemption_retries", 10**400, "must be between 0 and 2147483647"),
         ("retry_window", 0, "must be greater than 0"),
@@ -244,6 +253,7 @@ def test_policies_cannot_be_changed() -> None:
     [
         ("max_retries", 1_000_001, "must be between 0 and 1000000"),
         ("max_preemption_retries", "5", "must be a whole number"),
+        ("max_retries", "unlimited", "must be a whole number"),
         ("max_chain_duration", 0, "must be greater than 0"),
         ("min_retry_delay", -1, "must not be negative"),
         ("min_retry_delay", float("inf"), "must be a finite number"),

@@ -373,6 +373,12 @@ class TestDraft:
         settings = Draft(enabled=False, global_max_retries=1).over(self.BASE).settings
         assert (settings.mode.value, settings.global_max_retries) == ("off", 1)
 
+    def test_the_limit_of_all_chains_may_go(self) -> None:
+        assert (
+            Draft(global_max_retries="unlimited").over(self.BASE).settings.global_max_retries
+            is None
+        )
+
     def test_the_shipped_defaults(self) -> None:
         book = Draft().over(SHIPPED)
         assert book.policy == InlinePolicy()

@@ -185,9 +185,10 @@ policy_lists = st.sampled_from((1, 0, 2, 2, 3)).flatmap(
 
 seconds = st.sampled_from((1.0, 0.001, 60.0, 3600.0, 1e9))
 counts = st.sampled_from((1, 0, 2, 5, 100))
+inline_limits = st.sampled_from((1, 0, 2, 5, 100, "unlimited"))
 inline_fields = mapping(
-    max_retries=counts,
-    max_preemption_retries=st.none() | counts,
+    max_retries=inline_limits,
+    max_preemption_retries=st.none() | inline_limits,
     retry_window=st.none() | st.sampled_from((100.0, 7200.0, 1e300)),
     reset_on_progress=st.booleans(),
     stop_after_same=st.none() | st.sampled_from((2, 3)),

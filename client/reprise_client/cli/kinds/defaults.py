@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LAYER = ("policy", "bounds")
 SPEC = (*LAYER, "settings")
-SETTINGS = ("refuse_unfittable", "breaker", "retry_budget")
+SETTINGS = ("refuse_unfittable", "breaker", "retry_budget", "global_max_retries")
 
 
 class DefaultsKind(Kind["RetryDefaults"]):
@@ -185,8 +185,7 @@ def _set(client: Client, settings: Mapping[str, Any], query: Mapping[str, Any]) 
 
 def _limits(settings: RetrySettings) -> Iterator[tuple[str, str]]:
     per_minute = (settings.retries_per_minute, settings.queue_retries_per_minute)
-    if settings.global_max_retries is not None:
-        yield "Most retries of a chain", str(settings.global_max_retries)
+    yield "Most retries of a chain", _limit(settings.global_max_retries)
     yield "Default policy", settings.default_policy or "none"
     yield "Retries a minute", _limit(per_minute[0])
     yield "Of one queue", _limit(per_minute[1])
