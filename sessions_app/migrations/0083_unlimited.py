@@ -13,7 +13,7 @@ TABLE, KIND = "sessions_app_retrysettings", "retry_settings"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0081_delivery_data")]
+    dependencies = [("sessions_app", "0082_actions_given")]
 
     operations = [
         migrations.AddField(
