@@ -269,7 +269,8 @@ class LeasedSession(WireModel):
 
     `avoid_node` is a node of this executor that the session must not use; "" for none. `nodes` are
     those that it must use, one a rank; empty if the executor's cluster chooses. Then `avoid_nodes`
-    are further ones that it must not use: suspect nodes, and nodes in quarantine.
+    are further ones that it must not use: suspect nodes, and nodes in quarantine. `priority_class`
+    is the name of its class.
     """
 
     session_id: UUID
@@ -277,6 +278,7 @@ class LeasedSession(WireModel):
     attempt: int
     project: str
     queue: str
+    priority_class: str
     environ: dict[str, str]
     secret_environ: dict[str, str] = Field(default={}, repr=False)
     """Only for the run: nothing may store or log it."""

@@ -45,13 +45,14 @@ class Spec(TypedDict):
 class Lease(TypedDict):
     """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
     on which it must run, one a rank; empty or absent if the executor chooses, which then also
-    leaves out `avoid_nodes`."""
+    leaves out `avoid_nodes`. `priority_class` is absent from older servers."""
 
     session_id: str
     fencing_token: int
     attempt: int
     project: str
     queue: str
+    priority_class: NotRequired[str]
     environ: dict[str, str]
     secret_environ: NotRequired[dict[str, str]]
     avoid_node: NotRequired[str]
