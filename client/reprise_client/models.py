@@ -952,6 +952,7 @@ class Executor(Answer):
     last_seen_at: datetime | None = None
     trouble: str = ""
     project_troubles: list[ProjectTrouble] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
     incarnation: int = 0
     driver: str = ""
     max_sessions: int = 0

@@ -128,6 +128,14 @@ class Driver(Protocol):
         """
         ...
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Return what is not done as its administrator asked, although sessions can be started.
+
+        Any thread may ask.
+        """
+        ...
+
     def forget_troubles(self, projects: Iterable[str]) -> None:
         """Forget the troubles of these projects: none of their sessions waits for this executor."""
         ...

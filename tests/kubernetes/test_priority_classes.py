@@ -77,6 +77,12 @@ def names_of(agent: PodAgent) -> list[str]:
     return [pod["metadata"]["name"] for pod in agent.api.pods()]
 
 
+def reported(server: FakeServer) -> list[str]:
+    """Return the warnings of the last lease call."""
+    bodies = [body for verb, body in server.calls if verb == "lease"]
+    return list(bodies[-1].get("warnings", [])) if bodies else []
+
+
 def told(session: FakeSession) -> str:
     return "".join(report["message"] for report in session.reports)
 
@@ -105,7 +111,7 @@ def test_the_pods_of_a_class_get_its_priority_class(
     server.wait_settled(gang, plain)
     assert gang.termination["pod"]["metadata"]["uid"] in made
     assert [each.final["status"] for each in (gang, plain)] == ["TERMINATED"] * 2
-    assert warnings(pods) == []
+    assert (warnings(pods), reported(server)) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,9 @@ def test_one_that_preempts_or_is_missing_is_left_out(
     assert [priority_of(pods.pod_of(each)) for each in sessions] == [NONE] * 2
     server.wait_for(lambda: all(words in told(each) for each in sessions))
     assert len(warnings(pods)) == 1
+    server.wait_for(
+        lambda: reported(server) == [f"pods are made without PriorityClass high: {words}"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,6 +161,8 @@ def test_one_that_changes_meanwhile_is_left_out(
     assert not any(name in told(each) for each in sessions for name in names_of(pods))
     (warning,) = warnings(pods)
     assert words in warning
+    server.wait_for(lambda: bool(reported(server)))
+    assert REFUSED in reported(server)[0]
 
 
 def test_an_invalid_pod_is_refused_with_and_without_it(

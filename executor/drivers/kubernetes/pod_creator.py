@@ -93,21 +93,22 @@ class PodCreator:
     async def _create_pod(self, run: PodRun, order: Order, body: Manifest) -> Object:
         name = body["metadata"]["name"]
         failpoint("executor.before_pod_create")
-        with_class = self._classes.given(order.priority_class, body)
+        given = self._classes.given(order.priority_class, body)
         try:
-            pod = await self._make_pod(run, with_class)
+            pod = await self._make_pod(run, given)
         except Invalid as refusal:
-            if with_class is body:
+            if given is body:
                 raise
             # If the class is not the reason, the pod is refused again.
-            pod = await self._make_pod(run, body)
+            given = body
+            pod = await self._make_pod(run, given)
             self._classes.refused(order.priority_class, refusal)
         failpoint("executor.after_pod_create")
         self._troubles.made(body)
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")
-        if left_out := self._classes.left_out(order.priority_class, body):
-            self._emit_waiting(run, f"its pod was made {left_out}")
+        if given is body and (why := self._classes.left_out(order.priority_class, body)):
+            self._emit_waiting(run, f"its pod was made {why}")
         self._saw(run, pod)
         return pod
 

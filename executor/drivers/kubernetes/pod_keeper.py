@@ -94,6 +94,11 @@ class PodKeeper:
         """Return why no run of a project can be started at present, by project."""
         return self._troubles.of_projects
 
+    @property
+    def warnings(self) -> list[str]:
+        """Return what is not done as its administrator asked."""
+        return self._classes.warnings
+
     async def serve(self) -> None:
         """Serve until cancelled."""
         try:

@@ -20,14 +20,20 @@ class PriorityClasses:
     """Gives pods the PriorityClass that `names` has for the class of their session.
 
     Only Reprise makes room for sessions. So a PriorityClass whose pods preempt others is left out,
-    and so is one that is missing. The log says so once.
+    and so is one that is missing. The log says so once. Any thread may read `warnings`.
     """
 
     def __init__(self, cluster: Cluster, names: Mapping[str, str]):
         self._cluster = cluster
         self._names = names
-        self._problems: dict[str, str] = {}
-        """By the name of the PriorityClass."""
+        # By the name of the PriorityClass. The mapping is replaced, never changed, because other
+        # threads read it.
+        self._problems: Mapping[str, str] = {}
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return which PriorityClasses are left out at present, and why."""
+        return [_left_out(name, problem) for name, problem in sorted(self._problems.items())]
 
     async def keep(self) -> None:
         """Look at the PriorityClasses at once and then every minute, for ever."""
@@ -82,10 +88,14 @@ class PriorityClasses:
         return "" if policy == NEVER else f"its preemptionPolicy is {policy}; it must be {NEVER}"
 
     def _note(self, name: str, problem: str, details: str = "") -> None:
-        before = self._problems.pop(name, "")
-        if problem:
-            self._problems[name] = problem
+        before = self._problems.get(name, "")
+        others = {other: why for other, why in self._problems.items() if other != name}
+        self._problems = {**others, name: problem} if problem else others
         if problem and problem != before:
-            log.warning("pods are made without PriorityClass %s: %s%s", name, problem, details)
+            log.warning("%s%s", _left_out(name, problem), details)
         elif before and not problem:
             log.info("pods get PriorityClass %s again", name)
+
+
+def _left_out(name: str, problem: str) -> str:
+    return f"pods are made without PriorityClass {name}: {problem}"
