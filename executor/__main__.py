@@ -142,6 +142,7 @@ def _kubernetes_driver(config: Config) -> Driver:
         relist_seconds=asked.relist_seconds,
         watch_seconds=asked.watch_seconds,
         answer_seconds=asked.answer_seconds,
+        priority_classes=asked.priority_classes,
     )
     return KubernetesDriver(settings)
 

@@ -307,7 +307,8 @@ class Agent:
         nodes = tuple(lease.get("nodes") or ())
         left_out = tuple(lease.get("avoid_nodes") or ())
         order = Order(
-            run.key, lease["spec"], lease["environ"], run.files, avoid, secrets, nodes, left_out
+            *(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets, nodes, left_out),
+            priority_class=lease.get("priority_class", ""),
         )
         self._driver.start(order)
 

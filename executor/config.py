@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_template
+from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_name, check_template
 from executor.environment import MODE, USERS, Agent
 from loglines.lines import wanted_format
 from podspec.specification import REFUSED
@@ -52,7 +52,8 @@ class Isolating:
 class Pods:
     """The options of the Kubernetes driver, passed on to `PodSettings`.
 
-    `allowed` and `refused` change which fields a `pod_spec` may have.
+    `allowed` and `refused` change which fields a `pod_spec` may have. `priority_classes` are names
+    of PriorityClasses of the cluster, by priority class.
     """
 
     kubeconfig: Path | None
@@ -66,6 +67,7 @@ class Pods:
     relist_seconds: float
     watch_seconds: float
     answer_seconds: float
+    priority_classes: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
             given.run_users or environment.run_users,
         ),
         simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
-        pods=_pods(given),
+        pods=_pods(parser, given),
         log_format=wanted_format(environment.log_format, production=environment.production),
         log_level=environment.log_level,
     )
@@ -138,7 +140,10 @@ def _environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]) ->
     return environment
 
 
-def _pods(given: argparse.Namespace) -> Pods:
+def _pods(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Pods:
+    classes = dict(given.priority_class)
+    if len(classes) < len(given.priority_class):
+        parser.error("argument --priority-class: each class may be given once")
     return Pods(
         kubeconfig=given.kubeconfig,
         context=given.context,
@@ -151,6 +156,7 @@ def _pods(given: argparse.Namespace) -> Pods:
         relist_seconds=given.relist_seconds,
         watch_seconds=given.watch_seconds,
         answer_seconds=given.answer_seconds,
+        priority_classes=classes,
     )
 
 
@@ -275,6 +281,11 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         "--refuse", action="append", default=[], metavar="PATH",
         help="additional pod_spec field to refuse; repeatable",
     )  # fmt: skip
+    group.add_argument(
+        "--priority-class", action="append", default=[], metavar="CLASS=NAME", type=_priority_class,
+        help="PriorityClass of the cluster that the pods of a priority class get; its"
+        " preemptionPolicy must be Never; repeatable",
+    )  # fmt: skip
     _add_pod_times(group)
 
 
@@ -311,6 +322,16 @@ def _template(text: str) -> str:
         return check_template(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _priority_class(text: str) -> tuple[str, str]:
+    priority_class, _, name = text.partition("=")
+    if not priority_class:
+        raise argparse.ArgumentTypeError("must be CLASS=NAME")
+    try:
+        return priority_class, check_name(name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"must be CLASS=NAME, and NAME {error}") from None
 
 
 def _seconds(text: str) -> float:

@@ -23,6 +23,8 @@ FULL_POLL = 2.0
 SHORTEST_ROUND = 0.25
 MANY_NODES = 100
 SEND_AGAIN = 10.0
+MAX_WARNINGS = 100
+"""Most warnings of one call; the server reads no more."""
 
 Resources = Mapping[str, Any]
 
@@ -132,6 +134,7 @@ class LeaseKeeper(Thread):
                 state_id=self._connection.state_id,
                 trouble=trouble,
                 project_troubles=of_projects,
+                warnings=self._driver.warnings[:MAX_WARNINGS],
                 progress=progress,
             ),
             leases=True,

@@ -41,8 +41,9 @@ REFUSED: tuple[str, ...] = (
     "hostNetwork",
     "hostPID",
     "hostIPC",
-    "nodeName",
-    "priorityClassName=system-*",
+    *("nodeName", "schedulerName", "schedulingGates"),
+    # Reprise decides who goes first and who makes room.
+    *("priority", "preemptionPolicy", "priorityClassName", "priorityClassName=system-*"),
     "tolerations[].key=",
     "ephemeralContainers",
     *(f"{kind}.ports[].hostPort" for kind in _BOTH),

@@ -130,7 +130,7 @@ class ExecutorAdmin(ShowsToken):
     ordering = ("name",)
     autocomplete_fields = ("projects",)
     readonly_fields = (
-        *("health", "trouble", "troubled_projects", "heartbeat", "driver"),
+        *("health", "trouble", "troubled_projects", "warned_of", "heartbeat", "driver"),
         *("lease_count", "max_sessions", "node_table"),
     )
     fieldsets = (
@@ -186,6 +186,10 @@ class ExecutorAdmin(ShowsToken):
     def troubled_projects(self, executor: Executor) -> str:
         troubles = sorted(executor.project_troubles.values(), key=lambda each: str(each["project"]))
         return "; ".join(f"{each['project']}: {each['trouble']}" for each in troubles)
+
+    @column("warnings")
+    def warned_of(self, executor: Executor) -> str:
+        return "; ".join(executor.warnings)
 
     @column("heartbeat", ordering="last_seen_at")
     def heartbeat(self, executor: Executor) -> str:

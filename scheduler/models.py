@@ -66,6 +66,8 @@ class Executor(models.Model):
     project_troubles = models.JSONField(default=dict, db_default={})
     """Why it cannot start sessions of some projects: by project id, the project's address as
     `project` and the `trouble`. Only projects with sessions that wait or start."""
+    warnings = models.JSONField(default=list, db_default=[])
+    """What it does not do as its administrator asked, as texts."""
     last_seen_at = models.DateTimeField(null=True)
     warned_at = models.DateTimeField(null=True)
     """When its silence was reported; empty once it is heard again."""

@@ -21,6 +21,7 @@ from sessions_app.core.states import LIVE_STATUSES, Status
 MAX_REPORTS = 5000
 MAX_RUNS = 50_000
 MAX_TROUBLES = 1000
+MAX_WARNINGS = 100
 LONGEST_REASON = 1024
 LONGEST_TAIL = 16 * 1024
 
@@ -179,6 +180,8 @@ class LeaseCall(Call):
     """Why it cannot start anything now; empty if nothing is wrong."""
     project_troubles: Annotated[dict[Address, Shortened], Field(max_length=MAX_TROUBLES)] = {}
     """Why it cannot start sessions of some projects, by project (`domain/name`)."""
+    warnings: Annotated[list[Shortened], Field(max_length=MAX_WARNINGS)] = []
+    """What it does not do as its administrator asked, although it can start sessions."""
     progress: News = []
 
 
@@ -269,7 +272,8 @@ class LeasedSession(WireModel):
 
     `avoid_node` is a node of this executor that the session must not use; "" for none. `nodes` are
     those that it must use, one a rank; empty if the executor's cluster chooses. Then `avoid_nodes`
-    are further ones that it must not use: suspect nodes, and nodes in quarantine.
+    are further ones that it must not use: suspect nodes, and nodes in quarantine. `priority_class`
+    is the name of its class.
     """
 
     session_id: UUID
@@ -277,6 +281,7 @@ class LeasedSession(WireModel):
     attempt: int
     project: str
     queue: str
+    priority_class: str
     environ: dict[str, str]
     secret_environ: dict[str, str] = Field(default={}, repr=False)
     """Only for the run: nothing may store or log it."""

@@ -195,6 +195,7 @@ class Client(
         resources: Mapping[str, Any] | None = None,
         changes: Mapping[str, Any] | None = None,
         reason: str = "",
+        downstream: bool = False,
         dry_run: bool = False,
         limit: int | None = None,
         after: str | None = None,
@@ -202,10 +203,12 @@ class Client(
         """Retry the newest attempts that match the filters, within the limits of retries per
         minute.
 
-        Otherwise it works like `retry`, page by page like `sessions_cancel_bulk`.
+        Otherwise it works like `retry`, page by page like `sessions_cancel_bulk`. `downstream` of
+        the answer has what does not match itself.
         """
         body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
         body |= _another(resources, changes, reason)
+        body |= {"downstream": True} if downstream else {}
         path = "/sessions/bulk-retry/"
         return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
 

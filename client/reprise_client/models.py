@@ -513,12 +513,15 @@ class BulkChanges(Answer):
 
     If more sessions match than one call takes, send `next` as `after` in the next call. `remaining`
     is the number of sessions left, counted up to 10,000.
+
+    With `downstream`: The outcomes of a bulk retry. The fields are those of `BulkCancelOutcomes`.
     """
 
     dry_run: bool = False
     results: list[BulkChange] = Field(default_factory=list)
     next: str | None = None
     remaining: int = 0
+    downstream: list[str] = Field(default_factory=list)
 
 
 class AuditEntry(Answer):
@@ -949,6 +952,7 @@ class Executor(Answer):
     last_seen_at: datetime | None = None
     trouble: str = ""
     project_troubles: list[ProjectTrouble] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
     incarnation: int = 0
     driver: str = ""
     max_sessions: int = 0

@@ -45,13 +45,14 @@ class Spec(TypedDict):
 class Lease(TypedDict):
     """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
     on which it must run, one a rank; empty or absent if the executor chooses, which then also
-    leaves out `avoid_nodes`."""
+    leaves out `avoid_nodes`. `priority_class` is absent from older servers."""
 
     session_id: str
     fencing_token: int
     attempt: int
     project: str
     queue: str
+    priority_class: NotRequired[str]
     environ: dict[str, str]
     secret_environ: NotRequired[dict[str, str]]
     avoid_node: NotRequired[str]
@@ -257,6 +258,7 @@ class Wire:
         state_id: str = "",
         trouble: str = "",
         project_troubles: Mapping[str, str] | None = None,
+        warnings: Sequence[str] = (),
         progress: Sequence[ProgressNews] = (),
     ) -> LeaseAnswer:
         """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
@@ -265,7 +267,8 @@ class Wire:
         that the server can detect one that arrives late. `state_id` names the agent's state
         directory: an agent without the earlier agent's state cannot speak for its runs. `trouble`
         says why the executor can start nothing at present, `project_troubles` the same for some
-        projects. `progress` is what runs told since the last call.
+        projects; `warnings` is what it does not do as its administrator asked. `progress` is what
+        runs told since the last call.
         """
         body: dict[str, Any] = {
             "driver": driver,
@@ -279,8 +282,8 @@ class Wire:
             "trouble": trouble,
             "project_troubles": dict(project_troubles or {}),
         }
-        if progress:
-            body["progress"] = progress
+        body |= {"warnings": list(warnings)} if warnings else {}
+        body |= {"progress": progress} if progress else {}
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 

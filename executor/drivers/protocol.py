@@ -29,7 +29,8 @@ class Order:
     is a node, "" for none. The driver avoids it as long as another existing node could ever run the
     session. `nodes` are those on which it must run, one a rank; empty if the driver chooses. If one
     of them cannot take it after all, the run ends as `UNSTARTED`, with the name of that node. A
-    driver that chooses takes none of `avoid_nodes`.
+    driver that chooses takes none of `avoid_nodes`. `priority_class` is the name of its class, ""
+    if the server did not name it.
     """
 
     key: LeaseKey
@@ -40,6 +41,7 @@ class Order:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: Sequence[str] = ()
     avoid_nodes: Sequence[str] = ()
+    priority_class: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,14 @@ class Driver(Protocol):
     @property
     def project_troubles(self) -> Mapping[str, str]:
         """Return why it can start nothing of some projects at present, by project (`domain/name`).
+
+        Any thread may ask.
+        """
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Return what is not done as its administrator asked, although sessions can be started.
 
         Any thread may ask.
         """

@@ -31,6 +31,8 @@ class Executor(BaseModel):
     """Why it cannot start anything now, in its own words; "" if nothing is wrong."""
     project_troubles: list[ProjectTrouble]
     """Projects whose sessions it cannot start now, if any wait or start there."""
+    warnings: list[str]
+    """What it does not do as its administrator asked, although it can start sessions."""
     incarnation: int
     """Number of the agent's start; grows with each one."""
     driver: str

@@ -78,7 +78,7 @@ _HEARTBEAT = """
         nodes_digest = coalesce(%(digest)s, e.nodes_digest),
         refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{}' END,
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
-        project_troubles = %(project_troubles)s::jsonb,
+        project_troubles = %(project_troubles)s::jsonb, warnings = %(warnings)s::jsonb,
         fenced_at = CASE WHEN e.state_id IN ('', %(state_id)s) THEN e.fenced_at
             ELSE e.last_seen_at + make_interval(secs => %(silence)s) END
     WHERE e.name = %(name)s AND (e.incarnation < %(incarnation)s
@@ -118,6 +118,7 @@ def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
         "nodes": None if nodes is None else json.dumps(nodes),
         "digest": None if nodes is None else nodes_digest(nodes),
         "project_troubles": json.dumps(troubles),
+        "warnings": json.dumps(call.warnings),
         "max_sessions": call.limits.max_sessions,
         "silence": lease_silence(),
     }

@@ -11,6 +11,7 @@ from django.db import connection
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
+from sessions_app.core.priorities import DEFAULT_CLASS, rank_sql
 from sessions_app.db.bulk import array
 from sessions_app.services.secrets.stored import environ_read
 
@@ -37,17 +38,20 @@ class _Row(NamedTuple):
     """The stored, encrypted text."""
     dependencies: str | None
     """What its chain waited for, as JSON text; None if it did not wait."""
+    priority_class: str | None
     spec: str
 
 
+_CLASS = rank_sql("s.priority")
 # Hundreds of sessions often share one specification, and text is cheap to compare and cache.
-_READ = """
+_READ = f"""
     SELECT s.id, s.root_id, s.parent_id, s.retry_count, s.job_set, s.name, d.name || '/' || p.name,
         q.name, f.retry_cause, f.exit_code, s.chain_progress, c.secret_environ,
         CASE WHEN c.on_dependency_failure IS NOT NULL THEN (
             SELECT json_agg(json_build_object('id', coalesce(e.tip_id, e.on_root), 'creation_id',
                 e.creation_id, 'status', e.status, 'exit_code', e.exit_code) ORDER BY e.place)::text
             FROM sessions_app_dependency e WHERE e.root_id = s.root_id) END,
+        k.name,
         jsonb_build_object(
             'image', c.image, 'command', c.command, 'environ', c.environ,
             'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
@@ -60,6 +64,7 @@ _READ = """
     JOIN sessions_app_domain d ON d.id = p.domain_id
     JOIN sessions_app_queue q ON q.id = s.queue_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id
+    LEFT JOIN sessions_app_priorityclass k ON k.value = {_CLASS}
     WHERE s.id = ANY(%s::uuid[])
 """
 
@@ -118,6 +123,7 @@ def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
         attempt=row.attempt,
         project=row.project,
         queue=row.queue,
+        priority_class=row.priority_class or DEFAULT_CLASS,
         environ=_environment(row),
         secret_environ=environ_read(row.secret_environ),
         avoid_node=places.avoided.get(row.id, ""),

@@ -34,6 +34,11 @@ def unfolded(stored: int) -> Priority:
     return Priority(rank, stored - rank * STEP)
 
 
+def rank_sql(stored: str) -> str:
+    """Return SQL for the value of the class in the number `stored`."""
+    return f"round({stored} / {STEP}.0)::int"
+
+
 def refolded_sql(stored: str, within: str) -> str:
     """Return SQL that gives the number `stored` another priority within the same class."""
-    return f"round({stored} / {STEP}.0)::int * {STEP} + {within}"
+    return f"{rank_sql(stored)} * {STEP} + {within}"

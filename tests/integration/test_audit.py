@@ -172,7 +172,14 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
         "auth_group": {"id"},
         "scheduler_executor": {
             *("id", "incarnation", "round", "state_id", "fenced_at", "driver", "nodes"),
-            *("max_sessions", "trouble", "project_troubles", "last_seen_at", "warned_at"),
+            *(
+                "max_sessions",
+                "trouble",
+                "project_troubles",
+                "warnings",
+                "last_seen_at",
+                "warned_at",
+            ),
             *("created_at", "refusals", "nodes_digest"),
         },
         "django_celery_beat_periodictask": {

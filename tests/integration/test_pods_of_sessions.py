@@ -34,6 +34,19 @@ def create(api: Api, **fields: Any) -> Any:
             {"priorityClassName": "system-node-critical"},
             "priorityClassName: is refused here",
         ),
+        ("pod_spec", {"priorityClassName": "high"}, "priorityClassName: is refused here"),
+        ("pod_spec", {"priority": 1000}, "priority: is refused here"),
+        (
+            "pod_spec",
+            {"spec": {"preemptionPolicy": "Never"}},
+            "spec.preemptionPolicy: is refused here",
+        ),
+        ("pod_spec", {"schedulerName": "mine"}, "schedulerName: is refused here"),
+        (
+            "pod_spec",
+            {"schedulingGates": [{"name": "example.org/gate"}]},
+            "schedulingGates: is refused here",
+        ),
         (
             "pod_spec",
             {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "x"}}, "spec": {}},
@@ -62,9 +75,9 @@ def test_forbidden_pod_fields_are_named(api: Api, field: str, value: Any, words:
 
 
 def test_an_operator_says_what_is_refused(api: Api, settings: Any) -> None:
-    settings.POD_FIELDS_REFUSED = refused_paths(["hostNetwork"], ["priorityClassName"])
+    settings.POD_FIELDS_REFUSED = refused_paths(["hostNetwork"], ["runtimeClassName"])
     assert create(api, pod_spec={"hostNetwork": True}).status_code == 201
-    assert create(api, pod_spec={"priorityClassName": "high"}).status_code == 400
+    assert create(api, pod_spec={"runtimeClassName": "fast"}).status_code == 400
     asked = {"metadata": {"name": "mine"}, "spec": {"tolerations": [{"operator": "Exists"}]}}
     settings.POD_FIELDS_REFUSED = refused_paths(["metadata.name"])
     assert create(api, pod_spec=asked).status_code == 400

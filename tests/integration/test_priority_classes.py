@@ -123,6 +123,18 @@ def test_a_retry_keeps_the_class(api: Api, at: Project, played: Agent) -> None:
     assert (child.rank, child.priority) == (7, -9)
 
 
+@pytest.mark.parametrize("priority", [-1_000_000, 0, 1_000_000])
+def test_a_lease_names_the_class(api: Api, at: Project, played: Agent, priority: int) -> None:
+    make(api, "high", 7)
+    make(api, "low", -1000)
+    given = {
+        created(api, at, priority_class=name, priority=priority).json()["id"]: name
+        for name in ("high", "low", "default")
+    }
+    played.lease()
+    assert {each["session_id"]: each["priority_class"] for each in played.answer["leases"]} == given
+
+
 def test_a_class_that_waits_is_not_deleted(api: Api, at: Project) -> None:
     make(api, "high", 7)
     session = created(api, at, priority_class="high").json()

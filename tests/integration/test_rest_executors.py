@@ -71,7 +71,7 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
     assert made.pop("created_at")
     assert made == {
         "name": "rack-1", "health": "never_heard", "heartbeat_age": None, "last_seen_at": None,
-        "trouble": "", "project_troubles": [], "incarnation": 0, "driver": "",
+        "trouble": "", "project_troubles": [], "warnings": [], "incarnation": 0, "driver": "",
         "max_sessions": 0, "lease_count": 0, "node_count": 0,
         "projects": ["acme/work"], "unconfirmed_after": 0.0, "cordoned": False,
         "placement": "node",
@@ -92,6 +92,23 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
     assert "token" not in read
     stored = ApiToken.objects.get(executor_name="rack-1")
     assert token not in {stored.digest, stored.prefix, stored.name}
+
+
+def test_an_executor_tells_its_warnings_as_long_as_they_last(api: Api) -> None:
+    token = make(api)["token"]
+
+    def warned(*warnings: str) -> list[str]:
+        body = {"incarnation": 1, "limits": {"max_sessions": 4}}
+        body |= {"warnings": list(warnings)} if warnings else {}
+        assert Api(token).post(f"{PATH}rack-1/lease/", body).status_code == 200
+        (found,) = api.read(PATH)["results"]
+        return list(found["warnings"])
+
+    assert warned("no PriorityClass high", "x" * 2000) == ["no PriorityClass high", "x" * 1024]
+    query = "{ executors { edges { node { warnings } } } }"
+    answer = api.post("/graphql/", {"query": query}).json()["data"]
+    assert len(answer["executors"]["edges"][0]["node"]["warnings"]) == 2
+    assert warned() == []
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ class TestCluster:
         named = {"metadata": {"name": self.name}}
         self._make(f"/api/v1/namespaces/{self.name}/serviceaccounts", named)
         self._grant()
-        high = {"metadata": {"name": self.priority_class}, "value": 1000}
+        named = {"metadata": {"name": self.priority_class}}
+        high = {**named, "value": 1000, "preemptionPolicy": "Never"}
         self._make("/apis/scheduling.k8s.io/v1/priorityclasses", high)
         self._write_kubeconfig()
 

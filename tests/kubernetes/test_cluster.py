@@ -88,7 +88,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
     "force": {"script": "sleep 600"},
     "evicted": {"script": "sleep 600", "termination_grace_period": 2},
     "restart": {"script": "echo began; sleep 15; echo done"},
-    "priority": {"script": "true"},
+    "priority": {"script": "sleep 600", "priority_class": "urgent"},
 }
 REAL_SESSIONS: dict[str, dict[str, Any]] = {
     "memory": {"script": python(EAT_MEMORY), "memory": "48Mi"},
@@ -116,6 +116,7 @@ class Bench:
     def start_agent(self) -> None:
         options = ["--driver", "kubernetes", "--kubeconfig", str(self.cluster.kubeconfig)]
         options += ["--namespace-template", self.cluster.template, "--max-sessions", "100"]
+        options += ["--priority-class", f"urgent={self.cluster.priority_class}"]
         self.agent.start(*options, "--relist-seconds", "5", "--watch-seconds", "60")
 
     def submit(self, name: str, given: dict[str, Any]) -> None:
@@ -126,8 +127,6 @@ class Bench:
         if disk := given.pop("disk", ""):
             resources["limits"]["ephemeral-storage"] = disk
         spec = {"containers": [{"name": "main", "imagePullPolicy": "IfNotPresent"}]}
-        if name == "priority":
-            spec["priorityClassName"] = self.cluster.priority_class  # type: ignore[assignment]
         environ = {"REPRISE_PROJECT": "default/tests", "GREETING": "hello"}
         more = {"image": self.cluster.image, "resources": resources, "pod_spec": spec, **given}
         self.sessions[name] = self.server.submit(*command, environ=environ, **more)
@@ -282,7 +281,10 @@ def test_an_eviction(bench: Bench) -> None:
 
 
 def test_a_priority_class(bench: Bench) -> None:
-    assert bench.ended("priority").final["status"] == "TERMINATED"
+    bench.running("priority")
+    spec = bench.pod("priority")["spec"]
+    assert spec["priorityClassName"] == bench.cluster.priority_class
+    assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
 
 
 def test_an_agent_that_is_killed_and_comes_back(bench: Bench) -> None:

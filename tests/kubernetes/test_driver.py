@@ -81,9 +81,8 @@ def test_all_ranks_succeed(server: FakeServer, agent: PodAgent) -> None:
     assert session.final["status"] == "TERMINATED"
 
 
-def test_a_refusal_of_the_cluster_is_the_sessions_fault(
-    server: FakeServer, agent: PodAgent
-) -> None:
+def test_a_refusal_of_the_cluster_is_the_sessions_fault(server: FakeServer, pods: PodAgent) -> None:
+    pods.start("--allow", "priorityClassName")
     session = submit(server, "true", pod_spec={"priorityClassName": "no-such-class"})
     other = submit(server, "true", pod_spec={"hostNetwork": True})
     server.wait_settled(session, other)

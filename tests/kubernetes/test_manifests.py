@@ -142,7 +142,7 @@ def test_the_executor_uses_each_of_its_rights(
     taken = {"metadata": somebodys, "spec": {"containers": [IDLE]}}
     api.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", taken)
     # The log has a watch when it ends.
-    pods.options = ["--watch-seconds", "1"]
+    pods.options = ["--watch-seconds", "1", "--priority-class", "urgent=high"]
     strange = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "taken"})
     ranks = submit(server, "true", environ={"REPRISE_ROOT_SESSION_ID": "shared"}, cluster_size=2)
     secret = submit(server, "true", secrets={"KEY": "value"})

@@ -62,9 +62,32 @@ def test_a_toleration_names_what_it_tolerates() -> None:
     assert problem(everything) is None
 
 
+OF_SCHEDULING = {
+    "priorityClassName": "high",
+    "priority": 1000,
+    "preemptionPolicy": "Never",
+    "schedulerName": "default-scheduler",
+    "schedulingGates": [{"name": "example.org/gate"}],
+}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("name", OF_SCHEDULING)
+def test_who_goes_first_is_refused_unless_an_operator_allows_it(name: str, wrapped: bool) -> None:
+    spec = {name: OF_SCHEDULING[name]}
+    asked, place = ({"spec": spec}, f"spec.{name}") if wrapped else (spec, name)
+    assert problem(asked) == f"{place}: is refused here"
+    assert problem(asked, refused_paths([name])) is None
+
+
 @pytest.mark.parametrize("name", ["high", "my-system-class", "System-x"])
-def test_priorities_of_ones_own_are_allowed(name: str) -> None:
-    assert problem({"priorityClassName": name}) is None
+def test_whoever_allows_priority_classes_does_not_allow_those_of_the_cluster(name: str) -> None:
+    rules = refused_paths(["priorityClassName"])
+    assert problem({"priorityClassName": name}, rules) is None
+    systems = {"priorityClassName": "system-node-critical"}
+    assert problem(systems, rules) == "priorityClassName: is refused here"
+    both = refused_paths(["priorityClassName", "priorityClassName=system-*"])
+    assert problem(systems, both) is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +124,9 @@ def test_fields_that_reach_beyond_the_pod_are_refused(spec: Any) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_real_pods_are_well_formed(name: str) -> None:
     pod = recorded(name)
-    pod["spec"].pop("nodeName", None)
+    # What the cluster sets, and the class of a pod whose recording is about preemption.
+    for field in ("nodeName", *OF_SCHEDULING):
+        pod["spec"].pop(field, None)
     assert problem(pod) == "metadata.name: is refused here"
     assert problem(pod["spec"]) is None
 
@@ -143,8 +168,8 @@ def test_a_rule_may_name_any_value(rule: str, value: Any, refused: bool) -> None
 
 
 def test_an_operator_allows_and_refuses() -> None:
-    paths = refused_paths(["hostNetwork"], ["priorityClassName"])
-    assert {*paths} == {*REFUSED} - {"hostNetwork"} | {"priorityClassName"}
+    paths = refused_paths(["hostNetwork"], ["runtimeClassName"])
+    assert {*paths} == {*REFUSED} - {"hostNetwork"} | {"runtimeClassName"}
     with pytest.raises(ValueError, match="not refused by default: hostnetwork"):
         refused_paths(["hostnetwork"])
 

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from reprise_client.cli.exits import INVALID
+from reprise_client.cli.graph import downstream_words
 from reprise_client.cli.output import Format, console, emit, grid, local_now, note, plain
 from reprise_client.cli.words import when
 
@@ -58,7 +59,7 @@ def act_on_all(call: Call, verb: str, *, dry_run: bool, yes: bool, output: Forma
     """
     if not dry_run and not yes and sys.stdin.isatty():
         _confirm(call, verb)
-    results = _walk(call, dry_run)
+    results, downstream = _walk(call, dry_run)
     emit(
         output,
         [plain(item) for item in results],
@@ -66,6 +67,8 @@ def act_on_all(call: Call, verb: str, *, dry_run: bool, yes: bool, output: Forma
         names=(item.next_session_id or item.session_id for item in results if item.done),
     )
     note(_summary(results, dry_run))
+    if downstream:
+        note(downstream_words(downstream, dry=dry_run))
     if results and not any(item.done for item in results):
         raise typer.Exit(INVALID)
 
@@ -77,9 +80,13 @@ def _confirm(call: Call, verb: str) -> None:
         typer.confirm(f"{verb} {count} session{'s' * (count > 1)}?", abort=True, err=True)
 
 
-def _walk(call: Call, dry_run: bool) -> list[BulkChange]:
-    """Return the results of all pages. A terminal shows a progress bar if there are several."""
+def _walk(call: Call, dry_run: bool) -> tuple[list[BulkChange], list[str]]:
+    """Return the results of all pages, and the ids downstream of them.
+
+    A terminal shows a progress bar if there are several pages.
+    """
     results: list[BulkChange] = []
+    downstream: list[str] = []
     shown = console(err=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as bar:
@@ -88,9 +95,10 @@ def _walk(call: Call, dry_run: bool) -> list[BulkChange]:
         while True:
             page = call(dry_run=dry_run, after=after)
             results += page.results
+            downstream += page.downstream
             after = page.next
             if after is None:
-                return results
+                return results, downstream
             total = len(results) + page.remaining
             bar.update(task, completed=len(results), total=total, visible=True)
 

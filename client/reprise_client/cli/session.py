@@ -385,9 +385,9 @@ def retry(
         if downstream:
             note(downstream_words(made.downstream, dry=dry_run))
         return
-    if downstream:
-        raise typer.BadParameter("--downstream is for one session, not for --all")
-    call = partial(client.sessions_retry_bulk, filters.of(client.project), **asked)
+    call = partial(
+        client.sessions_retry_bulk, filters.of(client.project), downstream=downstream, **asked
+    )
     act_on_all(call, "Retry", dry_run=dry_run, yes=yes, output=output)
 
 

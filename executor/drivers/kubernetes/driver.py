@@ -1,7 +1,7 @@
 """Runs sessions as pods of a Kubernetes cluster."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import ceil
 from queue import Empty, SimpleQueue
@@ -56,6 +56,10 @@ class KubernetesDriver:
     @property
     def project_troubles(self) -> Mapping[str, str]:
         return self._keeper.project_troubles
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._keeper.warnings
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
         gone = list(projects)

@@ -21,6 +21,7 @@ from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod
 from executor.drivers.kubernetes.pod_secrets import SecretGiver
 from executor.drivers.kubernetes.pod_settings import PodSettings
+from executor.drivers.kubernetes.priority_classes import PriorityClasses
 from executor.drivers.kubernetes.trouble import ClusterTrouble
 from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
 from executor.failpoints import failpoint
@@ -40,6 +41,7 @@ class PodCreator:
         cluster: Cluster,
         calls: asyncio.Semaphore,
         troubles: ClusterTrouble,
+        classes: PriorityClasses,
         *,
         saw: Callable[[PodRun, Object], None],
         emit: Callable[[Observation], None],
@@ -53,6 +55,7 @@ class PodCreator:
         )
         self._secrets = SecretGiver(cluster, calls, settings.executor)
         self._troubles = troubles
+        self._classes = classes
         self._saw = saw
         self._emit = emit
 
@@ -64,7 +67,7 @@ class PodCreator:
             for body in bodies:
                 if run.stopping:
                     return _stopped(run)
-                pod = await self._create_pod(run, body)
+                pod = await self._create_pod(run, order, body)
                 if order.secrets and body is bodies[0]:
                     await self._secrets.give(run, order, pod)
                 if len(bodies) > 1 and body is bodies[0]:
@@ -87,18 +90,33 @@ class PodCreator:
         self._troubles.refused(body, refusal)
         return Observation(run.key, UNSTARTED, message=str(refusal))
 
-    async def _create_pod(self, run: PodRun, body: Manifest) -> Object:
+    async def _create_pod(self, run: PodRun, order: Order, body: Manifest) -> Object:
         name = body["metadata"]["name"]
-        path = f"/api/v1/namespaces/{run.namespace}/pods"
         failpoint("executor.before_pod_create")
-        conditions = self._conditions(run, body, lambda: run.lacks(name))
-        pod = await self._maker.make(path, run.path(name), body, conditions)
+        given = self._classes.given(order.priority_class, body)
+        try:
+            pod = await self._make_pod(run, given)
+        except Invalid as refusal:
+            if given is body:
+                raise
+            # If the class is not the reason, the pod is refused again.
+            given = body
+            pod = await self._make_pod(run, given)
+            self._classes.refused(order.priority_class, refusal)
         failpoint("executor.after_pod_create")
         self._troubles.made(body)
         if key_of_pod(pod) != run.key:
             raise Exists(f"there is another pod {name} in namespace {run.namespace}")
+        if given is body and (why := self._classes.left_out(order.priority_class, body)):
+            self._emit_waiting(run, f"its pod was made {why}")
         self._saw(run, pod)
         return pod
+
+    async def _make_pod(self, run: PodRun, body: Manifest) -> Object:
+        name = body["metadata"]["name"]
+        path = f"/api/v1/namespaces/{run.namespace}/pods"
+        conditions = self._conditions(run, body, lambda: run.lacks(name))
+        return await self._maker.make(path, run.path(name), body, conditions)
 
     async def _create_service(self, run: PodRun, order: Order) -> None:
         owner = run.known[run.names[0]].pod

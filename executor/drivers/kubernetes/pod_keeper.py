@@ -25,6 +25,7 @@ from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_watch import PodWatch
+from executor.drivers.kubernetes.priority_classes import PriorityClasses
 from executor.drivers.kubernetes.trouble import ClusterTrouble
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order
 from executor.failpoints import failpoint
@@ -71,8 +72,11 @@ class PodKeeper:
             settings.placement_seconds, self._remover, abandon=self._abandon, pass_on=self._news
         )
         self._troubles = ClusterTrouble(self._cluster, self._make_on)
+        self._classes = PriorityClasses(self._cluster, settings.priority_classes)
         self._creator = PodCreator(
-            settings, self._cluster, self._calls, self._troubles, saw=self._saw, emit=emit
+            *(settings, self._cluster, self._calls, self._troubles, self._classes),
+            saw=self._saw,
+            emit=emit,
         )
         self._logs = LogKeeper(self._cluster)
         self._watch = PodWatch(settings, self._cluster, self._troubles, self)
@@ -90,6 +94,11 @@ class PodKeeper:
         """Return why no run of a project can be started at present, by project."""
         return self._troubles.of_projects
 
+    @property
+    def warnings(self) -> list[str]:
+        """Return what is not done as its administrator asked."""
+        return self._classes.warnings
+
     async def serve(self) -> None:
         """Serve until cancelled."""
         try:
@@ -100,6 +109,7 @@ class PodKeeper:
                 self._spawn(self._troubles.probe)
                 self._spawn(self._look_after)
                 self._spawn(self.nodes.keep)
+                self._spawn(self._classes.keep)
         finally:
             await self._cluster.close()
 

@@ -33,6 +33,7 @@ end. The user's own values win."""
 
 NAMESPACE_TEMPLATE = "reprise-{project}"
 LONGEST = 63
+_LONGEST_NAME = 253
 _PLACE = "{project}"
 _HASH = 20
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -62,6 +63,15 @@ def check_template(template: str) -> str:
     if len(fixed) > LONGEST // 2:
         raise ValueError(f"must leave {LONGEST // 2} characters for {_PLACE}")
     return template
+
+
+def check_name(name: str) -> str:
+    """Return the name of an object of the cluster if it is valid. Raises `ValueError`."""
+    if len(name) > _LONGEST_NAME or not _DOMAIN.fullmatch(name):
+        raise ValueError(
+            f"must be lower-case letters, digits, '-' and '.', at most {_LONGEST_NAME} characters"
+        )
+    return name
 
 
 def namespace(template: str, project: str) -> str:
@@ -100,7 +110,7 @@ def users_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 def _is_label(key: str, value: str) -> bool:
     domain, slash, name = key.rpartition("/")
-    qualified = not slash or (len(domain) <= 253 and _DOMAIN.fullmatch(domain))
+    qualified = not slash or (len(domain) <= _LONGEST_NAME and _DOMAIN.fullmatch(domain))
     well_formed = qualified and name and len(name) <= LONGEST and _VALUE.fullmatch(name)
     fits = len(value) <= LONGEST and _VALUE.fullmatch(value)
     return bool(well_formed and fits) and not is_ours(key)

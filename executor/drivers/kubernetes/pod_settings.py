@@ -1,7 +1,7 @@
 """The settings that the keeper of pods gets at its start."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.api import Access
@@ -12,7 +12,8 @@ from executor.drivers.protocol import PLACEMENT_SECONDS
 class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
     `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever.
-    `placement_seconds`: how long a planned node is refused before the run is handed back."""
+    `placement_seconds`: how long a planned node is refused before the run is handed back.
+    `priority_classes`: names of PriorityClasses, by priority class of sessions."""
 
     executor: str
     access: Access
@@ -25,3 +26,4 @@ class PodSettings:
     watch_seconds: float = 240.0
     answer_seconds: float = 30.0
     nodes_seconds: float = 15.0
+    priority_classes: Mapping[str, str] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -81,6 +81,7 @@ class LocalDriver:
     surveyed = True
     trouble = ""
     project_troubles: Mapping[str, str] = {}
+    warnings: Sequence[str] = ()
 
     def __init__(self, isolation: Isolation | None = None) -> None:
         self._isolation = isolation

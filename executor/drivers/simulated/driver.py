@@ -6,7 +6,7 @@ happens at once.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -68,6 +68,7 @@ class SimulatedDriver:
     surveyed = True
     trouble = ""
     project_troubles: Mapping[str, str] = {}
+    warnings: Sequence[str] = ()
 
     def __init__(
         self, script: Script, *, seed: int, nodes: int, speed: float, run_log: RunLog | None = None

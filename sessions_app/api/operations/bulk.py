@@ -1,12 +1,13 @@
 """Bulk calls: create sessions, and cancel, retry or update them by filter, with an outcome for
 each."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt, ValidationError
 
+from sessions_app.api.operations.sessions import downstream_allowed
 from sessions_app.api.requests.bodies import AnotherAttempt, Priority, SessionCreate
 from sessions_app.api.requests.queries import SessionConditions
 from sessions_app.api.requests.strict import StrictModel
@@ -16,6 +17,7 @@ from sessions_app.core.errors import DomainError
 from sessions_app.models import Queue
 from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_project, tips_page
 from sessions_app.services.chains.dispatch import BATCH
+from sessions_app.services.chains.downstream import dependency_failed, sessions_retry_downstream
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.priority import sessions_set_priority
@@ -104,6 +106,10 @@ class BulkCancel(BulkAction):
 class BulkRetry(BulkAction, AnotherAttempt):
     """The body of `POST /sessions/bulk-retry/`."""
 
+    downstream: StrictBool = False
+    """Also retry the sessions that ended as `dependency_failed` because of these, at most 1,000 in
+    a call. They wait for their dependencies again, also those of them that match themselves."""
+
 
 class BulkUpdate(BulkAction):
     """The body of `POST /sessions/bulk-update/`."""
@@ -118,6 +124,8 @@ class Outcomes(NamedTuple, Generic[Done]):
     page: TipsPage
     each: dict[UUID, Done | DomainError]
     """By session, unordered; the page has the order."""
+    downstream: Sequence[UUID] = ()
+    """The new attempts of the other sessions downstream, or in a dry run the failed ones."""
 
 
 def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
@@ -134,6 +142,8 @@ def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
 def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:
     """Retry by hand the newest attempts that match a filter, within the storm limits."""
     asked = BulkRetry.model_validate(body)
+    if asked.downstream:
+        return _retry_downstream(actor, asked)
 
     def retry(roots: Mapping[UUID, UUID]) -> Mapping[UUID, Granted | DomainError]:
         return sessions_retry_paced(
@@ -155,26 +165,49 @@ def sessions_update(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
     return _each(actor, Action.SESSION_UPDATE, asked, update)
 
 
+def _retry_downstream(actor: Actor, asked: BulkRetry) -> Outcomes[Granted]:
+    """Retry the sessions of a page and those downstream of them, or none if one is not allowed."""
+    page = _page(actor, Action.SESSION_RETRY, asked)
+    downstream_allowed(actor, page.roots.values())
+    outcomes: dict[UUID, Granted | DomainError] = dict(page.refusals)
+    failed = dependency_failed(page.roots) if page.roots else set()
+    # What waits for others comes after them, so that it is not judged by their failures.
+    order = dict(sorted(page.roots.items(), key=lambda each: each[0] in failed))
+    for part in _parts(order, whole=asked.dry_run):
+        if left := {key: root for key, root in part.items() if key not in outcomes}:
+            outcomes |= sessions_retry_downstream(
+                left, failed, by=actor.name, changes=asked.asked(), dry_run=asked.dry_run
+            )
+    others = {key: outcomes.pop(key) for key in outcomes.keys() - set(page.order)}
+    down = [each.child_id or key for key, each in others.items() if isinstance(each, Granted)]
+    return Outcomes(asked.dry_run, page, outcomes, sorted(down))
+
+
+def _page(actor: Actor, action: Action, asked: BulkAction) -> TipsPage:
+    page = tips_page(actor, action, asked.filter.wanted(), after=asked.after, limit=asked.limit)
+    if not page.order:
+        require_project(actor, asked.filter.project, field="filter.project")
+    return page
+
+
 def _each(
     actor: Actor,
     action: Action,
     asked: BulkAction,
     act: Callable[[Mapping[UUID, UUID]], Mapping[UUID, Done | DomainError]],
 ) -> Outcomes[Done]:
-    page = tips_page(actor, action, asked.filter.wanted(), after=asked.after, limit=asked.limit)
-    if not page.order:
-        require_project(actor, asked.filter.project, field="filter.project")
+    page = _page(actor, action, asked)
     outcomes: dict[UUID, Done | DomainError] = dict(page.refusals)
-    for part in _parts(page, whole=asked.dry_run):
+    for part in _parts(page.roots, whole=asked.dry_run):
         outcomes.update(act(part))
     return Outcomes(asked.dry_run, page, outcomes)
 
 
-def _parts(page: TipsPage, *, whole: bool) -> Iterable[dict[UUID, UUID]]:
+def _parts(roots: Mapping[UUID, UUID], *, whole: bool) -> Iterable[dict[UUID, UUID]]:
     """Return the sessions in batches for short transactions.
 
     A dry run needs all of them at once.
     """
-    pairs = list(page.roots.items())
+    pairs = list(roots.items())
     size = len(pairs) if whole else BATCH
     return [dict(pairs[start : start + size]) for start in range(0, len(pairs), size or 1)]

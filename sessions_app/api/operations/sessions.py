@@ -1,6 +1,6 @@
 """Operations on sessions."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -67,11 +67,7 @@ def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> Retried:
     """
     asked = SessionRetry.model_validate(body)
     session = session_get(actor, session_id, Action.SESSION_RETRY)
-    down = downstream_of(session.root_id) if asked.downstream else {}
-    if down:
-        _, refusals = sessions_allowed(actor, Action.SESSION_RETRY, list(down))
-        for refusal in refusals.values():
-            raise refusal
+    down = downstream_allowed(actor, [session.root_id]) if asked.downstream else {}
     one, changes = {session.pk: session.root_id}, asked.asked()
     if asked.dry_run:
         looked = sessions_retry_paced(one, by=actor.name, changes=changes, dry_run=True)
@@ -81,3 +77,16 @@ def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> Retried:
     return session_retry_downstream(
         session.pk, session.root_id, down, by=actor.name, changes=changes
     )
+
+
+def downstream_allowed(actor: Actor, root_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Return the sessions downstream of chains, with their roots.
+
+    Raises the refusal of the first one that the actor may not retry, and `TooLarge`.
+    """
+    down = downstream_of(root_ids)
+    if down:
+        _, refusals = sessions_allowed(actor, Action.SESSION_RETRY, list(down))
+        for refusal in refusals.values():
+            raise refusal
+    return down

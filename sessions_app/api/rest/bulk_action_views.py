@@ -35,6 +35,7 @@ class _BulkView(RestView):
             "results": [{"session_id": each, **render(done.each[each])} for each in page.order],
             "next": page.next,
             "remaining": page.remaining,
+            **({"downstream": done.downstream} if done.downstream else {}),
         }
         return Response(body)
 
@@ -53,6 +54,7 @@ class BulkRetryView(_BulkView):
         """Retry by hand the newest attempts that match a filter, within the storm limits.
 
         Retries over the limits are scheduled: each gets a slot, and is retried at that time.
+        With `downstream`, nothing is retried if one of the sessions downstream may not be.
         """
         return self.answer(operations.sessions_retry(self.actor, body_of(request)), _retry_json)
 

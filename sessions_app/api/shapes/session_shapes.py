@@ -297,6 +297,9 @@ class BulkRetryOutcomes(BulkCancelOutcomes):
     """The outcomes of a bulk retry. The fields are those of `BulkCancelOutcomes`."""
 
     results: list[BulkRetryOutcome]  # type: ignore[assignment]
+    downstream: list[UUID] = []
+    """The new attempts of the sessions downstream that do not match themselves, or in a dry run the
+    failed ones; left out if there are none."""
 
 
 class BulkUpdateOutcomes(BulkCancelOutcomes):

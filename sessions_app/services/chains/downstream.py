@@ -14,7 +14,12 @@ from sessions_app.core.errors import DomainError, TooLarge
 from sessions_app.core.retry_changes import Changes
 from sessions_app.db.bulk import array
 from sessions_app.locks import lock_chains
-from sessions_app.services.chains.manual_retry import session_retry, sessions_retry
+from sessions_app.services.chains.manual_retry import (
+    Granted,
+    session_retry,
+    sessions_retry,
+    sessions_retry_paced,
+)
 
 MOST = 1_000
 """Most chains that one retry takes along."""
@@ -23,7 +28,7 @@ _DOWN = f"""
     WITH RECURSIVE down(root) AS (
         SELECT d.root_id FROM sessions_app_dependency d
         JOIN sessions_app_session t ON t.root_id = d.root_id AND {_FAILED}
-        WHERE d.on_root = %s AND NOT d.met
+        WHERE d.on_root = ANY(%s::uuid[]) AND NOT d.met
         UNION
         SELECT d.root_id FROM down w
         JOIN sessions_app_dependency d ON d.on_root = w.root AND NOT d.met
@@ -32,6 +37,7 @@ _DOWN = f"""
     SELECT t.id, w.root FROM down w
     JOIN sessions_app_session t ON t.root_id = w.root AND t.tip LIMIT %s
 """
+_OF_THESE = f"SELECT t.id FROM sessions_app_session t WHERE t.id = ANY(%s::uuid[]) AND {_FAILED}"
 _REOPEN = """
     UPDATE sessions_app_dependency SET outcome = '', met = NULL, tip_id = NULL, status = NULL,
         exit_code = NULL
@@ -47,13 +53,13 @@ class Retried:
     downstream: list[UUID]
 
 
-def downstream_of(root_id: UUID) -> dict[UUID, UUID]:
-    """Return the sessions that ended as `dependency_failed` because of a chain, with their roots.
+def downstream_of(root_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Return the sessions that ended as `dependency_failed` because of chains, with their roots.
 
     Also through others, in one statement. Raises `TooLarge` if there are more than `MOST`.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_DOWN, [root_id, MOST + 1])
+        cursor.execute(_DOWN, [array(root_ids), MOST + 1])
         found: dict[UUID, UUID] = dict(cursor.fetchall())
     if len(found) > MOST:
         raise TooLarge(
@@ -61,6 +67,13 @@ def downstream_of(root_id: UUID) -> dict[UUID, UUID]:
             "retry without `downstream`"
         )
     return found
+
+
+def dependency_failed(session_ids: Collection[UUID]) -> set[UUID]:
+    """Return those of the sessions that ended as `dependency_failed`, in one statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_THESE, [array(session_ids)])
+        return {row[0] for row in cursor.fetchall()}
 
 
 def session_retry_downstream(
@@ -75,10 +88,61 @@ def session_retry_downstream(
         # All of them in order, before either call locks its own.
         lock_chains([root_id, *down.values()])
         child_id = session_retry(session_id, root_id, by=by, changes=changes)
-        outcomes = sessions_retry(down, by=by, blocked=True) if down else {}
-        made = {key: each for key, each in outcomes.items() if not isinstance(each, DomainError)}
-        _reopen([down[key] for key in made])
-    return Retried(child_id, list(made.values()))
+        made = _granted(_retry_blocked(down, by=by))
+    return Retried(child_id, [each.child_id for each in made.values() if each.child_id])
+
+
+def sessions_retry_downstream(
+    roots: Mapping[UUID, UUID],
+    failed: Collection[UUID],
+    *,
+    by: str,
+    changes: Changes,
+    dry_run: bool = False,
+) -> dict[UUID, Granted | DomainError]:
+    """Retry sessions as `sessions_retry_paced` does, and those downstream, in one transaction.
+
+    `roots` maps the sessions to their roots. Those in `failed` ended as `dependency_failed`: they
+    wait for their dependencies again. They and `roots` get the `changes`. Return the outcomes of
+    `roots`, and of those downstream that are retried; what is downstream of a refused session is
+    left as it is, and so is what somebody else has retried meanwhile. A `dry_run` changes nothing.
+    """
+    own = {key: root for key, root in roots.items() if key in failed}
+    paced = {key: root for key, root in roots.items() if key not in failed}
+    outcomes: dict[UUID, Granted | DomainError] = dict.fromkeys(own, Granted())
+    with transaction.atomic():
+        if not dry_run:
+            # All of them in order, before the calls lock their own.
+            lock_chains([*roots.values(), *downstream_of(roots.values()).values()])
+            outcomes = _retry_blocked(own, by=by, changes=changes)
+        if paced:
+            outcomes |= sessions_retry_paced(paced, by=by, changes=changes, dry_run=dry_run)
+        down = downstream_of([roots[key] for key in _granted(outcomes)])
+        matched = {key: root for key, root in down.items() if key in failed and key not in roots}
+        others = {key: root for key, root in down.items() if key not in failed}
+        if dry_run:
+            return outcomes | dict.fromkeys([*matched, *others], Granted())
+        outcomes |= _granted(_retry_blocked(matched, by=by, changes=changes))
+        return outcomes | _granted(_retry_blocked(others, by=by))
+
+
+def _retry_blocked(
+    roots: Mapping[UUID, UUID], *, by: str, changes: Changes | None = None
+) -> dict[UUID, Granted | DomainError]:
+    """Retry locked chains, whose new attempts wait for their dependencies again."""
+    if not roots:
+        return {}
+    retried = sessions_retry(roots, by=by, changes=changes, blocked=True)
+    outcomes = {
+        key: each if isinstance(each, DomainError) else Granted(each)
+        for key, each in retried.items()
+    }
+    _reopen([roots[key] for key in _granted(outcomes)])
+    return outcomes
+
+
+def _granted(outcomes: Mapping[UUID, Granted | DomainError]) -> dict[UUID, Granted]:
+    return {key: each for key, each in outcomes.items() if isinstance(each, Granted)}
 
 
 def _reopen(root_ids: Collection[UUID]) -> None:

@@ -55,6 +55,15 @@ def test_an_executor_in_trouble_says_so(command: Command, server: FakeServer) ->
     assert "no namespace reprise-acme--ml" in command("describe", "executor", "gpu-1").stdout
 
 
+def test_the_warnings_of_an_executor_are_shown(command: Command, server: FakeServer) -> None:
+    server.on(ONE, {**_with(0), "health": "alive", "warnings": ["no PriorityClass high", "second"]})
+    server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
+    server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
+    shown = command("describe", "executor", "gpu-1").stdout
+    lines = [line.split() for line in shown.splitlines() if "Warning" in line]
+    assert lines == [["Warning", "no", "PriorityClass", "high"], ["Warning", "second"]]
+
+
 def test_it_lists_what_is_kept_free(command: Command, server: FakeServer) -> None:
     row = {
         "executor": "gpu-1",

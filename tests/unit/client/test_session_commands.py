@@ -509,5 +509,15 @@ def test_retry_takes_along_what_is_downstream(command: Command, server: FakeServ
     assert result.exit_code == 0
     assert server.calls[-1].body == {"downstream": True, "dry_run": True}
     assert f"1 downstream would be retried: {IDS[2]}" in result.stderr
+
+
+def test_retry_of_all_takes_along_what_is_downstream(command: Command, server: FakeServer) -> None:
+    outcome = {"session_id": IDS[0], "outcome": "retried", "next_session_id": IDS[1]}
+    page = {"dry_run": False, "results": [outcome], "remaining": 1}
+    more = {**page, "remaining": 0, "next": None, "downstream": [IDS[3]]}
+    pages = Reply({**page, "next": IDS[0], "downstream": [IDS[2]]}), Reply(more)
+    server.on("POST /sessions/bulk-retry/", *pages)
     result = command("session", "retry", "--all", "--downstream", "--yes")
-    assert (result.exit_code, "one session" in result.stderr) == (2, True)
+    assert result.exit_code == 0
+    assert [call.body["downstream"] for call in server.calls] == [True, True]
+    assert f"2 downstream retried: {IDS[2]}, {IDS[3]}" in " ".join(result.stderr.split())

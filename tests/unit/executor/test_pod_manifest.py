@@ -198,7 +198,7 @@ def test_the_rest_of_a_pod_spec_stays() -> None:
         "serviceAccountName": "runner",
         "automountServiceAccountToken": True,
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
-        "priorityClassName": "low",
+        "runtimeClassName": "gvisor",
         "nodeSelector": {"gpu": "a100"},
         "securityContext": {"runAsUser": 1000},
         "initContainers": [{"name": "prep", "image": "p"}],

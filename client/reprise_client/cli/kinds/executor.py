@@ -104,6 +104,7 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Heartbeat", _heartbeat(item)),
                     ("Trouble", item.trouble),
                     *_troubles(item),
+                    *(("Warning", each) for each in item.warnings),
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Draining", draining if item.draining_since else ""),
                     ("Serves", _served(item)),

@@ -200,13 +200,23 @@ class RetrySessions(_Some, checked_by=calls.BulkRetry):
         resources = scalars.JSON(description="Resources that replace those of the attempts before.")
         changes = graphene.InputField(input_of(RetryChanges))
         reason = graphene.String(description="Why, for everybody who looks at the attempts.")
+        downstream = graphene.Boolean(
+            description="Also retry the sessions that ended as `dependency_failed` because of"
+            " these, at most 1,000. They wait for their dependencies again."
+        )
 
     results = _results(RetryOutcome)
+    downstream = graphene.List(
+        graphene.NonNull(scalars.UUID),
+        description="The new attempts of the sessions downstream that do not match themselves, or"
+        " in a dry run the failed ones.",
+    )
 
     @classmethod
     def perform(cls, context: Context, given: Fields) -> Fields:
         done = calls.sessions_retry(context.actor, _asked(given))
-        return _outcomes_payload(RetryOutcome, done, _retried)
+        payload = _outcomes_payload(RetryOutcome, done, _retried)
+        return {**payload, "downstream": list(done.downstream)}
 
 
 def _asked(given: Fields) -> Fields:
