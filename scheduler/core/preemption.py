@@ -4,7 +4,7 @@ A plan frees whole sessions only. No victim of a plan can be left out of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from podspec.resources import Amounts, total
@@ -27,6 +27,17 @@ class Running(NamedTuple):
     """Its share of the pool."""
     lost: float
     """The work lost if it ends now: pods x seconds."""
+
+
+def seconds_lost(ran: float, progress: Mapping[str, Any]) -> float:
+    """Return the seconds of work since the start, or since the checkpoint that was told.
+
+    `ran` is the seconds since the start, and `progress` as `sessions_app/core/progress.py` has it.
+    """
+    rate, step, kept = (progress.get(name) for name in ("rate", "step", "checkpoint_step"))
+    if rate and step is not None and kept is not None:
+        return float(min(max((step - kept) / rate, 0.0), ran))
+    return ran
 
 
 class Taker(NamedTuple):

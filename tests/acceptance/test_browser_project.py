@@ -163,6 +163,24 @@ def test_a_lead_looks_after_queues(
     browser.page.wait_for_selector("text=repairs")
 
 
+def test_a_lead_sees_who_made_room(
+    browser: Browser, live_server: LiveServer, project: Project, lead: User
+) -> None:
+    rack, far = factories.executor("rack-1"), factories.project("far", domain="other")
+    taker, hidden = factories.submit(project, owner=lead), factories.submit(far)
+    for other in (taker, hidden):
+        victim = factories.settle(factories.start(factories.submit(project)), exit_code=143)
+        factories.room_made(rack, victim, other, rule="fair_share", nodes=["node-a", "node-b"])
+        factories.room_made(rack, other, victim, dry_run=True)
+    sign_in(browser, live_server, lead, f"{AT}queues/")
+    browser.page.wait_for_selector("#preemptions table")
+    browser.page.wait_for_selector("#shares p")
+    assert "a session of class default in another project" in browser.page.inner_text("main")
+    browser.fit_for_all("project-preemptions")
+    browser.page.click("#preemptions .name a")
+    browser.page.wait_for_url("**/sessions/*/")
+
+
 def test_members_tokens_and_webhooks_are_looked_after(
     browser: Browser, live_server: LiveServer, project: Project
 ) -> None:
