@@ -29,12 +29,13 @@ def room(
     It takes three if the `reservations` have been read before. Raises `NotPermitted`.
     """
     kept = reservations_listed(actor)[:SHOWN] if reservations is None else reservations
-    made = preemptions_listed(actor).filter(planned_at__gte=now - LOOKED_BACK)
+    recent = preemptions_listed(actor).filter(planned_at__gte=now - LOOKED_BACK)
+    made = list(recent.order_by("-planned_at", "-pk")[:SHOWN])
     rows = [{"id": f"kept-{row.pk}", "kept": reservation_json(row)} for row in kept]
     return {
         "now": now,
         "reservations": Listing(
             "Nodes kept free", _COLUMNS, "operations/reservation.html", rows, _NOTHING
         ),
-        "preemptions": preemptions_listing(made.order_by("-planned_at", "-pk")[:SHOWN], _NOBODY),
+        "preemptions": preemptions_listing(made, _NOBODY),
     }
