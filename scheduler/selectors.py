@@ -105,6 +105,18 @@ def reservations_listed(actor: Actor) -> QuerySet[Reservation]:
     Raises `NotPermitted`.
     """
     authorize(actor, Action.EXECUTOR_READ)
+    return _reservations()
+
+
+def reservations_of(project: Project) -> QuerySet[Reservation]:
+    """Return the reservations of a project's sessions, as `reservations_listed` does.
+
+    The caller has checked that the actor may see the project.
+    """
+    return _reservations().filter(session__project=project)
+
+
+def _reservations() -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(session__phase=Phase.WAITING).order_by("pk")
     return rows.select_related("executor", *_LEASED)
 

@@ -5,18 +5,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reprise.operations.problems import SHOWN
-from scheduler.api.registry_render import reservation_json
 from scheduler.models import Reservation
 from scheduler.selectors import preemptions_listed, reservations_listed
-from scheduler.web.preemption_list import preemptions_listing
+from scheduler.web.room_lists import preemptions_listing, reservations_listing
 from sessions_app.authorization import Actor
-from sessions_app.web.parts import Column, Empty, Listing
+from sessions_app.web.parts import Empty
 
 LOOKED_BACK = timedelta(hours=1)
-_COLUMNS = (
-    *(Column("Kept for", "name"), Column("Executor", "more"), Column("Nodes", "more")),
-    Column("For", "age"),
-)
 _NOTHING = Empty("No node is kept free.", "No session waits for more room than comes by itself.")
 _NOBODY = Empty("Nobody made room in the last hour.")
 
@@ -31,11 +26,8 @@ def room(
     kept = reservations_listed(actor)[:SHOWN] if reservations is None else reservations
     recent = preemptions_listed(actor).filter(planned_at__gte=now - LOOKED_BACK)
     made = list(recent.order_by("-planned_at", "-pk")[:SHOWN])
-    rows = [{"id": f"kept-{row.pk}", "kept": reservation_json(row)} for row in kept]
     return {
         "now": now,
-        "reservations": Listing(
-            "Nodes kept free", _COLUMNS, "operations/reservation.html", rows, _NOTHING
-        ),
+        "reservations": reservations_listing(kept, _NOTHING),
         "preemptions": preemptions_listing(made, _NOBODY),
     }

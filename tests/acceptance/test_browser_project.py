@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
+from scheduler.models import Reservation
 from sessions_app.models import Project, RetryDefaults, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -172,6 +173,7 @@ def test_a_lead_sees_who_made_room(
         victim = factories.settle(factories.start(factories.submit(project)), exit_code=143)
         factories.room_made(rack, victim, other, rule="fair_share", nodes=["node-a", "node-b"])
         factories.room_made(rack, other, victim, dry_run=True)
+    Reservation.objects.create(executor=rack, session=taker, nodes=["node-a"])
     sign_in(browser, live_server, lead, f"{AT}queues/")
     browser.page.wait_for_selector("#preemptions table")
     browser.page.wait_for_selector("#shares p")

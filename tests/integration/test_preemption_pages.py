@@ -79,6 +79,19 @@ def test_of_another_project_it_tells_the_class_alone(
     assert str(theirs.pk)[:13] in read(operator(), AT)
 
 
+def test_a_project_sees_which_nodes_are_kept_free_for_its_sessions(
+    project: Project, rack: Executor, viewer: Client
+) -> None:
+    assert "Nodes kept free" not in read(viewer, AT)
+    other = factories.project("other", domain="else")
+    for place, name in ((project, "large"), (other, "hidden")):
+        waits = factories.submit(place, name=name)
+        Reservation.objects.create(executor=rack, session=waits, nodes=["n1", "n2"])
+    text = read(viewer, AT)
+    assert "large acme/work / default rack n1, n2" in text
+    assert "hidden" not in text
+
+
 def test_a_part_is_alone_for_htmx_and_a_page_without_it(project: Project, viewer: Client) -> None:
     empty = "Nobody made room in the last 30 days."
     alone = viewer.get(AT, headers={"HX-Request": "true"}).content.decode()
@@ -95,7 +108,9 @@ def test_the_list_has_pages_and_a_fixed_number_of_statements(
 ) -> None:
     victim = ended(project, 10)
     made = [factories.room_made(rack, victim, victim, rule="priority") for _ in range(2)]
+    Reservation.objects.create(executor=rack, session=factories.submit(project), nodes=["n1"])
     few = statements(viewer, AT)
+    Reservation.objects.create(executor=rack, session=factories.submit(project), nodes=["n2"])
     made += [factories.room_made(rack, victim, victim) for _ in range(PAGE)]
     assert statements(viewer, AT) == few <= 8
     first = viewer.get(AT).content.decode()
