@@ -110,6 +110,7 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
 	$(BIN)/python -m benchmarks.fair_share --quick
+	$(BIN)/python -m benchmarks.preemption --quick
 	$(BIN)/python -m benchmarks.bad_nodes --quick
 	$(BIN)/python -m benchmarks.api --quick
 	$(BIN)/python -m benchmarks.pages --quick

@@ -93,7 +93,7 @@ def quiet() -> Iterator[None]:
 class World:
     """The real scheduler with one executor, whose runs the simulated driver plays."""
 
-    def __init__(self, name: str, run: float, refresh: float):
+    def __init__(self, name: str, run: float, refresh: float, nodes: int = NODES):
         from scheduler.models import Executor, Lease, Pool, QueueUsage
         from tests import factories
         from tests.agent import Agent, Api
@@ -107,7 +107,7 @@ class World:
         self._api = Api(factories.token(factories.user(superuser=True)))
         self._agent = Agent(factories.executor(name, projects=(self._project,)))
         script = Script(node={"cpu": str(CPUS)})
-        self._driver = SimulatedDriver(script, seed=1, nodes=NODES, speed=1)
+        self._driver = SimulatedDriver(script, seed=1, nodes=nodes, speed=1)
         self._run, self._refresh, self._refreshed = run, refresh, 0.0
         self._random = Random(SEED)  # repeatable on purpose
         self._began = time.monotonic()
@@ -125,17 +125,24 @@ class World:
         """Create a queue."""
         self._queue(self._project, name, priority_factor=factor)
 
-    def submit(self, queue: str, count: int, cpus: int = 1) -> None:
-        """Submit sessions of this many CPUs."""
+    def submit(
+        self, queue: str, count: int, cpus: int = 1, *, seconds: float | None = None, **more: str
+    ) -> None:
+        """Submit sessions of this many CPUs; they run for so long, or for a length of their own.
+
+        `more` are other fields of a submission.
+        """
         body = {
             "project": self._project.address,
             "queue": queue,
             "command": ["true"],
             "resources": {"cpu": str(cpus)},
+            **more,
         }
         sessions = []
         for _ in range(count):
-            script = json.dumps({"seconds": _length(self._random, self._run)})
+            length = _length(self._random, self._run) if seconds is None else seconds
+            script = json.dumps({"seconds": length})
             name = str(UUID(bytes=os.urandom(16)))
             sessions.append({**body, "creation_id": name, "environ": {"REPRISE_SIMULATE": script}})
         answer = self._api.post("sessions/bulk/", {"sessions": sessions})
@@ -156,6 +163,9 @@ class World:
         self._report(self._driver.poll(STEP))
         self._agent.nodes = [dict(node) for node in self._driver.nodes([])]
         self._agent.lease()
+        for stop in self._agent.answer["stops"]:
+            key = LeaseKey(stop["session_id"], stop["fencing_token"])
+            self._driver.stop(key, stop["grace_period"])
         self._start(self._agent.answer["leases"])
         return Counter(self._queue_of.values())
 
@@ -197,7 +207,8 @@ def _length(random: Random, run: float) -> float:
     return run * (1 - SPREAD * random.random())
 
 
-def _settings(**values: float) -> Any:
+def with_settings(**values: float) -> Any:
+    """Return a context in which these settings of the scheduler hold."""
     from django.conf import settings
     from django.test.utils import override_settings
 
@@ -277,7 +288,7 @@ def _swing(scale: float, half_time: float) -> float:
     for queue in queues:
         world.queue(queue)
     worst = 0.0
-    with _settings(priority_half_time=half_time * scale):
+    with with_settings(priority_half_time=half_time * scale):
         _looks(world, ["early"], until=4 * run)
         # In the first three windows places come free for the late one.
         for window in range(WINDOWS):
@@ -293,7 +304,7 @@ def _large(scale: float) -> float:
     world = World("large", run, REFRESH * scale)
     for queue in ("small", "large"):
         world.queue(queue)
-    with _settings(starved_after=starved_after):
+    with with_settings(starved_after=starved_after):
         _looks(world, ["small"], until=2 * run)
         came = world.now
         world.submit("large", 1, CPUS)

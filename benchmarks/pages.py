@@ -46,6 +46,7 @@ OF_PROJECT = (
     "policies/",
     "policies/at/steady/",
     "queues/",
+    "queues/preemptions/",
     "members/",
     "tokens/",
 )
@@ -55,7 +56,10 @@ BOUNDED = (
     *("/?image=bench", "/?image=nothing", "/?label=nothing", "/sessions/count/?status=ERROR"),
     *(f"{PROJECT}queues/shares/", HISTORY),
 )
-OPERATORS = ("/operations/", "/operations/now/", "/operations/trends/", "/admin/")
+OPERATORS = (
+    *("/operations/", "/operations/now/", "/operations/room/", "/operations/trends/"),
+    "/admin/",
+)
 """Pages of operators; what they count, they count up to 10,000."""
 
 

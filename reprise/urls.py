@@ -25,6 +25,7 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("", include("sessions_app.web.urls")),
+    path("", include("scheduler.web.urls")),
     path("", include(PAGES)),
 ]
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection
 from django.db.models import (
@@ -22,11 +23,12 @@ from django.db.models import (
 from django.db.models import Value as Constant
 from django.db.models.functions import Coalesce, Concat
 
+from scheduler.core.preemption import seconds_lost
 from scheduler.models import Executor, Lease, Node, NodeState, Preemption, Reservation
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput, NotFound
-from sessions_app.core.states import Phase
-from sessions_app.models import Project
+from sessions_app.core.states import Phase, Status
+from sessions_app.models import Project, Session
 from sessions_app.selectors.peers import first_of_each
 
 _HELD = Lease.objects.filter(executor=OuterRef("pk")).order_by().values("executor")
@@ -103,14 +105,27 @@ def reservations_listed(actor: Actor) -> QuerySet[Reservation]:
     Raises `NotPermitted`.
     """
     authorize(actor, Action.EXECUTOR_READ)
+    return _reservations()
+
+
+def reservations_of(project: Project) -> QuerySet[Reservation]:
+    """Return the reservations of a project's sessions, as `reservations_listed` does.
+
+    The caller has checked that the actor may see the project.
+    """
+    return _reservations().filter(session__project=project)
+
+
+def _reservations() -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(session__phase=Phase.WAITING).order_by("pk")
     return rows.select_related("executor", *_LEASED)
 
 
-def preemptions_listed(actor: Actor) -> QuerySet[Preemption]:
+def preemptions_listed(actor: Actor, project: Project | None = None) -> QuerySet[Preemption]:
     """Return the preemptions in which a session that the actor may see made room or got it.
 
-    Each comes with `seen_victim` and `seen_taker`, null for a session that the actor may not see.
+    With a `project`, which the actor must be able to see, those of its sessions alone. Each comes
+    with `seen_victim` and `seen_taker`, null for a session that the actor may not see.
     Raises `NotPermitted`.
     """
     authorize(actor, Action.PREEMPTION_LIST)
@@ -123,7 +138,29 @@ def preemptions_listed(actor: Actor) -> QuerySet[Preemption]:
         rows = rows.annotate(**{f"seen_{side}": shown})
     if seen is not None:
         rows = rows.filter(Q(victim_project__in=seen) | Q(taker_project__in=seen))
+    if project is not None:
+        rows = rows.filter(Q(victim_project=project) | Q(taker_project=project))
     return rows
+
+
+def work_lost(rows: Sequence[Any]) -> dict[UUID, float]:
+    """Return the pods x seconds that sessions lost when they made room, by their ids.
+
+    `rows` are of `preemptions_listed`. Left out are dry runs, sessions that the actor may not see,
+    and those that have not ended. It takes one statement.
+    """
+    stopped = [row.seen_victim for row in rows if row.seen_victim and not row.dry_run]
+    found = Session.objects.filter(pk__in=stopped, phase=Phase.FINAL).select_related("spec")
+    columns = ("status", "started_at", "finished_at", "progress", "spec__cluster_size")
+    return {each.pk: _lost(each) for each in found.only(*columns)}
+
+
+def _lost(ended: Session) -> float:
+    """Return what an ended session lost: nothing if it succeeded while it was asked to stop."""
+    if ended.status == Status.TERMINATED or ended.started_at is None or ended.finished_at is None:
+        return 0.0
+    ran = max((ended.finished_at - ended.started_at).total_seconds(), 0.0)
+    return ended.spec.cluster_size * seconds_lost(ran, ended.progress or {})
 
 
 def nodes_listed(actor: Actor, action: Action = Action.NODE_LIST) -> QuerySet[Node]:

@@ -12,7 +12,7 @@ from podspec.quantity import parse
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from scheduler.locks import next_fencing_tokens
-from scheduler.models import Executor
+from scheduler.models import Executor, Preemption
 from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.core.states import EVENT_TYPES, Status
@@ -169,6 +169,18 @@ def settle(session: Session, **facts: Any) -> Session:
     sessions_settle({session.pk: End(Termination(**({"exit_code": 1} | facts)))})
     session.refresh_from_db()
     return session
+
+
+def room_made(executor: Executor, victim: Session, taker: Session, **fields: Any) -> Preemption:
+    """A record that one session made room for another; `fields` are its columns."""
+    now = database_now()
+    sides = {
+        f"{side}_{name}": value
+        for side, each in (("victim", victim), ("taker", taker))
+        for name, value in (("id", each.pk), ("project_id", each.project_id), ("rank", 0))
+    }
+    values = {"planned_at": now, "until": now, "rule": "priority", "nodes": ["n1"], **sides}
+    return Preemption.objects.create(executor=executor, **{"dry_run": False, **values, **fields})
 
 
 def failure(

@@ -878,6 +878,7 @@ class Preemption(Answer):
     nodes: list[str] = Field(default_factory=list)
     victim: str | None = None
     victim_class: str | None = None
+    lost_seconds: float | None = None
     taker: str | None = None
     taker_class: str | None = None
 

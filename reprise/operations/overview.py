@@ -10,6 +10,7 @@ from reprise.operations import work
 from reprise.operations.machinery import machinery
 from reprise.operations.problems import SHOWN, Problem, Switch, worst_first
 from reprise.operations.switches import BUSIEST, scopes, switches
+from scheduler.models import Reservation
 from scheduler.selectors import executors_listed, nodes_out, reservations_listed
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.states import Phase
@@ -40,6 +41,8 @@ class Operations:
     retries: Waiting
     problems: list[Problem]
     switches: list[Switch]
+    reservations: list[Reservation]
+    """The oldest of the nodes that are kept free; they are among the problems, too."""
 
 
 def operations(actor: Actor) -> Operations:
@@ -52,6 +55,7 @@ def operations(actor: Actor) -> Operations:
     moved = list(switches_moved().select_related("domain", "project__domain")[:SHOWN])
     by_scope = scopes(retries)
     queues, in_queue = _queues(actor)
+    kept = list(reservations_listed(actor)[:SHOWN])
     problems = [
         *machinery(now),
         *work.executors(executors, now, waiting),
@@ -59,7 +63,7 @@ def operations(actor: Actor) -> Operations:
         *work.parked_chains(),
         *work.breakers(breakers_open(SHOWN)),
         *work.queues([each for each in queues if each.cordoned], in_queue),
-        *work.reservations(list(reservations_listed(actor)[:SHOWN])),
+        *work.reservations(kept),
         *work.nodes(list(nodes_out(actor)[:SHOWN])),
         *work.oldest(actor, now),
     ]
@@ -71,6 +75,7 @@ def operations(actor: Actor) -> Operations:
         retries=retries,
         problems=worst_first(problems),
         switches=switches(moved, by_scope, held, queues, in_queue),
+        reservations=kept,
     )
 
 

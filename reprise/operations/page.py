@@ -1,4 +1,4 @@
-"""The page of operators: what is wrong now, the switches, and the last 24 hours."""
+"""The page of operators: what is wrong now, the switches, who makes room, the last 24 hours."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
@@ -18,6 +19,7 @@ from reprise.operations.charts import charts
 from reprise.operations.overview import Operations, operations, trends
 from reprise.operations.problems import Act, ActName, Problem, Severity, Switch, SwitchKind
 from reprise.operations.questions import question
+from reprise.operations.room import room
 from sessions_app.api.requests.bodies import MAX_REASON
 from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, NotPermitted
@@ -83,12 +85,20 @@ def for_operators(view: View) -> View:
 def page(request: HttpRequest, fragment: bool = False) -> HttpResponse:
     """Show the problems and the switches, or these alone as a fragment."""
     actor = visitor(request)
-    context = _now(operations(actor))
+    seen = operations(actor)
+    context = _now(seen)
     if fragment:
         return render(request, "operations/now.html", context)
-    return render(
-        request, "operations/page.html", context | {"charts": charts(trends(actor).hours)}
-    )
+    context |= room(actor, seen.at, seen.reservations)
+    context["charts"] = charts(trends(actor).hours)
+    return render(request, "operations/page.html", context)
+
+
+@require_safe
+@for_operators
+def making_room(request: HttpRequest) -> HttpResponse:
+    """Show the nodes that are kept free and the last preemptions, as a fragment."""
+    return render(request, "operations/room.html", room(visitor(request), timezone.now()))
 
 
 @require_safe
@@ -175,7 +185,7 @@ def _address(act: Act) -> str:
 
 def _link(problem: Problem) -> tuple[str, str] | None:
     """Return where to look further, as a label and an address."""
-    if problem.kind == "oldest_waiting":
+    if problem.kind in {"oldest_waiting", "reservation"}:
         return ("Session", reverse("session", args=[problem.subject]))
     kind = problem.kind
     if kind == "parked_chains":

@@ -12,6 +12,7 @@ API = [
 PAGES = [
     path("operations/", page.page, name="operations"),
     path("operations/now/", page.page, {"fragment": True}, name="operations-now"),
+    path("operations/room/", page.making_room, name="operations-room"),
     path("operations/trends/", page.past, name="operations-trends"),
     path("operations/<slug:name>/", page.act, name="operations-act"),
 ]

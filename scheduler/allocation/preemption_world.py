@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -21,7 +21,7 @@ from scheduler.allocation.waiting_lines import (
 )
 from scheduler.core.fairshare import Limit, WaitingLine, cost
 from scheduler.core.fit import Ask, Avoid, Room
-from scheduler.core.preemption import Running, Taker
+from scheduler.core.preemption import Running, Taker, seconds_lost
 from scheduler.models import Executor
 from sessions_app.core.priorities import unfolded
 from sessions_app.core.quotas import Quotas
@@ -134,18 +134,10 @@ def candidates(executor: Executor, now: datetime, pool: Amounts) -> list[Candida
         if protected_for is None or (ran and ran < protected_for) or len(names) != pods:
             continue
         ask = Ask(amounts_of(resources), pods)
-        lost = pods * _seconds_lost(ran, json.loads(progress) if progress else {})
+        lost = pods * seconds_lost(ran, json.loads(progress) if progress else {})
         one = Running(session_id, queue, rank, ask, names, cost(ask.whole, pool), lost)
         found.append(Candidate(one, token))
     return found
-
-
-def _seconds_lost(ran: float, progress: Mapping[str, Any]) -> float:
-    """Return the seconds of work since the start, or since the checkpoint that was told."""
-    rate, step, kept = (progress.get(name) for name in ("rate", "step", "checkpoint_step"))
-    if rate and step is not None and kept is not None:
-        return float(min(max((step - kept) / rate, 0.0), ran))
-    return ran
 
 
 _SINCE = """

@@ -144,6 +144,9 @@ class Preemption(BaseModel):
     """Null if you may not see it."""
     victim_class: str | None
     """Its priority class; null if that was deleted."""
+    lost_seconds: float | None
+    """The work that it lost, in pods x seconds since its start or its last checkpoint. Null until
+    it has ended, in a dry run, and if you may not see it."""
     taker: UUID | None
     """The session for which room was made. Null if you may not see it."""
     taker_class: str | None

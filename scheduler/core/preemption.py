@@ -4,7 +4,7 @@ A plan frees whole sessions only. No victim of a plan can be left out of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from podspec.resources import Amounts, total
@@ -27,6 +27,17 @@ class Running(NamedTuple):
     """Its share of the pool."""
     lost: float
     """The work lost if it ends now: pods x seconds."""
+
+
+def seconds_lost(ran: float, progress: Mapping[str, Any]) -> float:
+    """Return the seconds of work since the start, or since the checkpoint that was told.
+
+    `ran` is the seconds since the start, and `progress` as `sessions_app/core/progress.py` has it.
+    """
+    rate, step, kept = (progress.get(name) for name in ("rate", "step", "checkpoint_step"))
+    if rate and step is not None and kept is not None:
+        return float(min(max((step - kept) / rate, 0.0), ran))
+    return ran
 
 
 class Taker(NamedTuple):
@@ -105,14 +116,20 @@ def _anything(_chosen: Sequence[Running], _one: Running) -> bool:
     return True
 
 
-def _in_order(running: Iterable[Running], shares: Shares) -> list[Running]:
-    """Sort victims: the lowest class, then the queue furthest above its share, then the least
-    work lost, then the fewest pods."""
+def _in_orders(running: Iterable[Running], shares: Shares) -> list[list[Running]]:
+    """Sort victims in the two orders that are tried: the lowest class, then the queue furthest
+    above its share, then the least work lost, as it is and by the room it gives, then the fewest
+    pods.
 
-    def rank(one: Running) -> tuple[int, float, float, int, UUID]:
-        return one.rank, -shares.above(one.queue), one.lost, one.ask.pods, one.id
+    As it is, many small sessions would go before a large one that is as old.
+    """
 
-    return sorted(running, key=rank)
+    def rank(one: Running, lost: float) -> tuple[int, float, float, int, UUID]:
+        return one.rank, -shares.above(one.queue), lost, one.ask.pods, one.id
+
+    found = list(running)
+    by_room = sorted(found, key=lambda one: rank(one, one.lost / one.size if one.size else 0.0))
+    return [sorted(found, key=lambda one: rank(one, one.lost)), by_room]
 
 
 def _plan(
@@ -123,26 +140,38 @@ def _plan(
     allowed: _Allowed,
 ) -> Plan | None:
     """Return the best plan on one node if one will do, else over all nodes, else None."""
-    ordered = _in_order(running, shares)
-    on: dict[str, list[Running]] = {name: [] for name in openings}
-    for each in ordered:
-        for name in set(each.nodes) & on.keys():
-            on[name].append(each)
+    orders = _in_orders((e for e in running if set(e.nodes) & openings.keys()), shares)
     single = [
         Plan(chosen, [name])
-        for name, there in on.items()
+        for ordered in orders
+        for name, there in _by_node(ordered, openings).items()
         if (chosen := _choose(ask, there, {name: openings[name]}, allowed)) is not None
     ]
     if single:
         return min(single, key=lambda plan: _worth(plan, shares))
     if ask.pods == 1:
         return None
-    chosen = _choose(ask, [e for e in ordered if set(e.nodes) & on.keys()], openings, allowed)
-    if chosen is None:
-        return None
-    freed = {name for each in chosen for name in each.nodes}
-    used = [n for n, each in openings.items() if n in freed or each.holds(ask, {}, 0)]
-    return Plan(chosen, sorted(used))
+    several = [
+        Plan(chosen, _used(ask, chosen, openings))
+        for ordered in orders
+        if (chosen := _choose(ask, ordered, openings, allowed)) is not None
+    ]
+    return min(several, key=lambda plan: _worth(plan, shares), default=None)
+
+
+def _by_node(running: Iterable[Running], nodes: Iterable[str]) -> dict[str, list[Running]]:
+    """Return the sessions on each of these nodes, in their order."""
+    found: dict[str, list[Running]] = {name: [] for name in nodes}
+    for each in running:
+        for name in set(each.nodes) & found.keys():
+            found[name].append(each)
+    return found
+
+
+def _used(ask: Ask, victims: Iterable[Running], openings: Mapping[str, Opening]) -> list[str]:
+    """Return the nodes that the victims free, and those that have room already."""
+    freed = {name for each in victims for name in each.nodes}
+    return sorted(n for n, each in openings.items() if n in freed or each.holds(ask, {}, 0))
 
 
 def _worth(plan: Plan, shares: Shares) -> tuple[int, float, float, int, str]:

@@ -1,5 +1,6 @@
-"""The form of a schedule. The models of the API check it, so that every door refuses the same."""
+"""The forms of schedules. The models of the API check them, so that every door refuses the same."""
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 from django import forms
@@ -32,7 +33,48 @@ def _time(label: str) -> forms.DateTimeField:
     )
 
 
-class TimesForm(forms.Form):
+class BodyForm(forms.Form):
+    """A form that is read as a body of the API."""
+
+    def body(self) -> dict[str, Any]:
+        """Return the fields that have a value, as the API takes them."""
+        given = {name: each for name, each in self.cleaned_data.items() if each not in (None, "")}
+        return {
+            name: each.isoformat() if isinstance(each, datetime) else each
+            for name, each in given.items()
+        }
+
+    def read(self, model: type[Body]) -> Body | None:
+        """Return what was typed as a body of the API; None if the form has the reasons against."""
+        if not self.is_valid():
+            return None
+        try:
+            return model.model_validate(self.body())
+        except ValidationError as error:
+            self.refuse(InvalidInput(field_errors(error)))
+        return None
+
+    def refuse(self, error: InvalidInput) -> None:
+        """Put the reasons of a refusal to their fields."""
+        for path, texts in error.errors.items():
+            name, _, inner = path.partition(".")
+            known = name if name in self.fields else None
+            self.add_error(known, [f"{inner}: {text}" if inner else text for text in texts])
+
+
+class BackfillForm(BodyForm):
+    """The stretch of time of a backfill."""
+
+    to = _time("To")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # A word of Python, so that it is no name of an attribute.
+        self.fields["from"] = _time("From")
+        self.order_fields(("from", "to"))
+
+
+class TimesForm(BodyForm):
     """When a schedule fires."""
 
     cron = forms.CharField(
@@ -55,31 +97,6 @@ class TimesForm(forms.Form):
         self.order_fields(self.order)
 
     order: tuple[str, ...] = TIMES
-
-    def body(self) -> dict[str, Any]:
-        """Return the fields that have a value, as the API takes them."""
-        given = {name: each for name, each in self.cleaned_data.items() if each not in (None, "")}
-        return {
-            name: each.isoformat() if name in {"from", "until"} else each
-            for name, each in given.items()
-        }
-
-    def read(self, model: type[Body]) -> Body | None:
-        """Return what was typed as a body of the API; None if the form has the reasons against."""
-        if not self.is_valid():
-            return None
-        try:
-            return model.model_validate(self.body())
-        except ValidationError as error:
-            self.refuse(InvalidInput(field_errors(error)))
-        return None
-
-    def refuse(self, error: InvalidInput) -> None:
-        """Put the reasons of a refusal to their fields."""
-        for path, texts in error.errors.items():
-            name, _, inner = path.partition(".")
-            known = name if name in self.fields else None
-            self.add_error(known, [f"{inner}: {text}" if inner else text for text in texts])
 
 
 class ScheduleForm(TimesForm):

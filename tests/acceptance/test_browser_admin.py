@@ -8,7 +8,7 @@ from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from scheduler.allocation.queue_usage import queue_usage_refresh
-from sessions_app.models import Project, RetryPolicy, RetrySettings
+from sessions_app.models import Project, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.acceptance.browsing import (
     DESKTOP,
@@ -203,3 +203,31 @@ def test_an_operator_writes_a_policy_corrects_it_and_tries_a_change(
     assert browser.run("document.querySelector('#figures dd').textContent") == "0"
     browser.keep("admin-simulated")
     assert policy.revisions.count() == 1
+
+
+def test_an_operator_backfills_a_schedule_after_reading_the_dry_run(
+    signed_in: Browser, live_server: LiveServer, world: World
+) -> None:
+    browser, page = signed_in, signed_in.page
+    factories.schedule(world.project, world.owner, name="hourly", cron="0 * * * *", every=None)
+    browser.open(f"{live_server.url}/admin/sessions_app/schedule/?q=work")
+    page.check("tr:has-text('hourly') [name=_selected_action]")
+    page.select_option("select[name=action]", "backfill")
+    with page.expect_navigation():
+        browser.run("document.querySelector('#changelist-form').requestSubmit()")
+    page.fill("[name=from]", "2020-01-01T00:00")
+    page.fill("[name=to]", "2020-01-01T05:00")
+    click(browser, "Show what it would do")
+    page.click("#dry-run summary")
+    for dark in (False, True):
+        browser.look(DESKTOP, dark=dark)
+        browser.run(_LOOK_AGAIN)
+        browser.keep(f"admin-backfill-{'dark' if dark else 'light'}")
+        assert browser.violations_in("#confirm-backfill") == []
+    browser.look(PHONE)
+    browser.keep("admin-backfill-phone")
+    assert not browser.run("document.documentElement.scrollWidth > innerWidth")
+    click(browser, "Yes, submit 6 sessions")
+    wait_for_page(browser, "/admin/sessions_app/schedule/")
+    made = Session.objects.filter(creation_id__endswith=":backfill-1")
+    assert made.count() == 6

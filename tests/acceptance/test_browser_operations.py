@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
 from reprise.models import Heartbeat
-from scheduler.models import Executor
+from scheduler.models import Executor, Reservation
 from sessions_app.models import Queue, RetryDecision
 from tests import factories
 from tests.acceptance.browsing import Browser, sign_in
@@ -26,6 +26,8 @@ def night() -> World:
     Executor.objects.filter(name="n2").update(last_seen_at=now, trouble=told)
     Heartbeat.objects.create(part="beat", name="beat@host:7", started_at=now, seen_at=now)
     RetryDecision.objects.filter(state="scheduled").update(due_at=now - timedelta(minutes=2))
+    large = factories.submit(world.project, name="large")
+    Reservation.objects.create(executor=world.executor, session=large, nodes=["n1", "n2"])
     past_day(now)
     return world
 

@@ -5,6 +5,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from pytest_django.live_server_helper import LiveServer
 
+from scheduler.models import Reservation
 from sessions_app.models import Project, RetryDefaults, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -161,6 +162,25 @@ def test_a_lead_looks_after_queues(
     browser.fit_for_all("project-queue")
     browser.page.click("main >> text=Save")
     browser.page.wait_for_selector("text=repairs")
+
+
+def test_a_lead_sees_who_made_room(
+    browser: Browser, live_server: LiveServer, project: Project, lead: User
+) -> None:
+    rack, far = factories.executor("rack-1"), factories.project("far", domain="other")
+    taker, hidden = factories.submit(project, owner=lead), factories.submit(far)
+    for other in (taker, hidden):
+        victim = factories.settle(factories.start(factories.submit(project)), exit_code=143)
+        factories.room_made(rack, victim, other, rule="fair_share", nodes=["node-a", "node-b"])
+        factories.room_made(rack, other, victim, dry_run=True)
+    Reservation.objects.create(executor=rack, session=taker, nodes=["node-a"])
+    sign_in(browser, live_server, lead, f"{AT}queues/")
+    browser.page.wait_for_selector("#preemptions table")
+    browser.page.wait_for_selector("#shares p")
+    assert "a session of class default in another project" in browser.page.inner_text("main")
+    browser.fit_for_all("project-preemptions")
+    browser.page.click("#preemptions .name a")
+    browser.page.wait_for_url("**/sessions/*/")
 
 
 def test_members_tokens_and_webhooks_are_looked_after(

@@ -17,7 +17,7 @@ from reprise.models import Heartbeat, HourCount, ParkedTask
 from retry.engine.decide import Mode
 from retry.policies.categories import FailureCategory as CategoryDocument
 from retry.policies.inline import Bounds, InlinePolicy
-from scheduler.models import Node, Preemption
+from scheduler.models import Node
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import LogChunk, Project, Queue, Session
 from sessions_app.models.tenants import Role
@@ -163,25 +163,8 @@ class World:
         policy = {"max_retries": 3, "retry_delay": 3600, "jitter": "none"}
         factories.submit(self.project, owner=self.owner, name=name)
         failed = self.chain(name, policy)
-        self._room_made(failed)
+        factories.room_made(self.executor, failed, failed, dry_run=True, taker_rank=1)
         LogChunk.objects.create(session_id=failed.pk, offset=0, data=b"one\ntwo\n")
-
-    def _room_made(self, victim: Session) -> None:
-        now = timezone.now()
-        Preemption.objects.create(
-            executor=self.executor,
-            planned_at=now,
-            until=now,
-            rule="priority",
-            dry_run=True,
-            nodes=["n1"],
-            taker_id=victim.pk,
-            taker_project=self.project,
-            taker_rank=1,
-            victim_id=victim.pk,
-            victim_project=self.project,
-            victim_rank=0,
-        )
 
     def chain(self, name: str = "", policy: Any = None) -> Session:
         """A session that ran and failed."""

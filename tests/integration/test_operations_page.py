@@ -31,6 +31,8 @@ pytestmark = pytest.mark.django_db
 LATER = {"max_retries": 3, "retry_delay": 3600.0, "jitter": "none"}
 MOST = 30
 """The most statements of the page, with those of the sign-in."""
+PARTS = ("/operations/", "/operations/now/", "/operations/room/", "/operations/trends/")
+"""The page, and its parts with addresses of their own."""
 
 
 @pytest.fixture
@@ -196,7 +198,7 @@ def test_it_is_for_operators_only(at: Project) -> None:
     member = Client()
     member.force_login(factories.user("mia", domain=at.domain, role=Role.DOMAIN_ADMIN))
     act = f"/operations/retries_pause/?of={at.address}"
-    for path in ("/operations/", "/operations/now/", "/operations/trends/", act):
+    for path in (*PARTS, act):
         assert member.get(path).status_code == 404, path
         assert Client().get(path).status_code == 302, path
     assert member.post(act).status_code == 404
@@ -258,7 +260,7 @@ def test_the_page_takes_as_many_statements_for_20_rows_as_for_2() -> None:
         return len(captured)
 
     act = "/operations/retries_pause/"
-    pages = ("/operations/", "/operations/now/", "/operations/trends/", act)
+    pages = (*PARTS, act)
     few = {path: statements(path) for path in pages}
     world.grow(18)
     assert {path: statements(path) for path in pages} == few

@@ -1,5 +1,6 @@
 """The schedules of a project on its pages and in the admin."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.test import Client
 
 from sessions_app.models import Project, Schedule, Session
 from tests import factories
+from tests.audit import audited_acts
 from tests.integration.test_project_pages import statements
 from tests.pages import lead, project, read, signed_in, viewer, words
 
@@ -153,6 +155,74 @@ def test_operators_act_on_many_in_the_admin(project: Project) -> None:
     assert "Deleted." in does("remove")
     assert not Schedule.objects.exists()
     assert User.objects.filter(pk=root.pk).exists()
+
+
+class Backfills:
+    """An operator at the admin's form of backfills, for some schedules."""
+
+    def __init__(self, *schedules: Schedule):
+        self._ids = [str(each.pk) for each in schedules]
+        self.who = factories.user(superuser=True)
+        self._operator = signed_in(self.who)
+
+    def send(self, begin: str | None = None, end: str = "", confirmed: str | None = None) -> Any:
+        """Send the form; without a time it is asked for."""
+        times = {} if begin is None else {"from": begin, "to": end}
+        sent = {"action": "backfill", "_selected_action": self._ids, **times}
+        sent |= {} if confirmed is None else {"confirmed": confirmed}
+        return self._operator.post("/admin/sessions_app/schedule/", sent, follow=True)
+
+
+def confirmation(page: Any) -> str:
+    """The value of the button that confirms; "" if there is none."""
+    found = re.search(r'name="confirmed"\s+value="([^"]+)"', page.content.decode())
+    return found[1] if found else ""
+
+
+FIRST, LAST = "2020-01-01T00:00", "2020-01-01T02:00"
+
+
+def test_operators_backfill_in_the_admin_after_a_dry_run(project: Project) -> None:
+    owner = factories.user("olga", project=project)
+    hourly = factories.schedule(project, owner, name="hourly", cron="0 * * * *", every=None)
+    orphan = factories.schedule(project, owner, name="orphan", cron="0 * * * *", every=None)
+    Schedule.objects.filter(pk=orphan.pk).update(owner=None)
+    form = Backfills(hourly, orphan)
+    asked = form.send()
+    assert ("From, in UTC" in words(asked), confirmation(asked)) == (True, "")
+    incomplete = form.send(FIRST, "")
+    assert "To, in UTC: is required" in words(incomplete)
+    shown = form.send(FIRST, LAST)
+    assert "hourly 3 2020-01-01 00:00:00 UTC to 2020-01-01 02:00:00 UTC" in words(shown)
+    assert "Yes, submit 3 sessions" in words(shown)
+    yes = confirmation(shown)
+    another = form.send(FIRST, "2020-01-01T01:00", confirmed=yes)
+    assert "Yes, submit 2 sessions" in words(another), "its dry run was not shown"
+    assert not Session.objects.exists()
+    done = words(form.send(FIRST, LAST, confirmed=yes))
+    assert "acme/work/hourly: 3 of 3 sessions are submitted." in done
+    assert "acme/work/orphan: " in done
+    made = Session.objects.all()
+    assert {each.owner for each in made} == {owner}
+    assert {each.creation_id.rpartition(":")[2] for each in made} == {"backfill-1"}
+    assert audited_acts().get(action="schedule.backfill").actor == form.who.username
+
+
+def test_a_backfill_of_too_many_is_not_offered(project: Project) -> None:
+    owner = factories.user("olga", project=project)
+    both = [
+        factories.schedule(project, owner, cron="* * * * *", every=None, name=name)
+        for name in ("one", "two")
+    ]
+    form, stretch = Backfills(*both), ("2020-01-01T00:00", "2020-01-01T10:00")
+    page = form.send(*stretch)
+    assert "More than 1000 sessions at once are refused" in words(page)
+    assert confirmation(page) == ""
+    alone = confirmation(Backfills(both[0]).send(*stretch))
+    form.send(*stretch, confirmed=alone)
+    assert not Session.objects.exists()
+    assert "more than 1,000 times" in words(form.send("2019-01-01T00:00", "2020-01-01T00:00"))
+    assert "must not be before from" in words(form.send(LAST, FIRST))
 
 
 def test_a_lead_takes_over_what_others_own(project: Project, lead: Client) -> None:

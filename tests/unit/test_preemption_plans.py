@@ -1,6 +1,8 @@
 """Plans of preemption: enough, nothing in vain, in the order that is promised."""
 
 from decimal import Decimal
+from itertools import combinations
+from random import Random
 from uuid import UUID
 
 from hypothesis import given
@@ -78,6 +80,44 @@ def test_one_node_will_do_before_several_and_a_gang_gives_all_of_it() -> None:
     assert len(plan.nodes) == 1
     many = plan_by_priority(taker(8, 3), running, room(running), NO_SHARES)
     assert ids(many) == [1, 2]
+
+
+def test_one_large_session_gives_before_many_small_ones_that_are_as_old() -> None:
+    others = [run(n, name, cpu=8, rank=9) for n, name in ((90, "b"), (91, "c"))]
+    for small, victims in ((10.0, [1]), (2.0, [2, 3, 4, 5])):
+        running = [run(1, "a", cpu=4, lost=11), *(run(n, "a", lost=small) for n in range(2, 6))]
+        everybody = [*running, *others]
+        assert ids(plan_by_priority(taker(4), everybody, room(everybody), NO_SHARES)) == victims
+
+
+def test_a_plan_loses_little_more_than_the_least() -> None:
+    random, lost, least = Random(1), 0.0, 0.0  # repeatable on purpose
+    for _ in range(200):
+        running = _crowded(random)
+        wanted = random.choice((2, 4, 6))
+        plan = plan_by_priority(taker(wanted), running, room(running), NO_SHARES)
+        assert plan is not None
+        lost += sum(each.lost for each in plan.victims)
+        least += min(
+            sum(each.lost for each in chosen)
+            for name in NODES
+            for there in [[each for each in running if each.nodes == (name,)]]
+            for count in range(len(there) + 1)
+            for chosen in combinations(there, count)
+            if fits_after(taker(wanted).ask, chosen, {name: room(running)[name]})
+        )
+    assert lost <= 1.02 * least
+
+
+def _crowded(random: Random) -> list[Running]:
+    """Sessions of many sizes that are about as old, on almost full nodes."""
+    free, running = dict.fromkeys(NODES, WHOLE), []
+    for number in range(1, 60):
+        node, cpu = random.choice(NODES), random.choice((1, 1, 2, 4))
+        if free[node] >= cpu:
+            free[node] -= cpu
+            running.append(run(number, node, cpu=cpu, lost=random.uniform(28, 30)))
+    return running
 
 
 def test_nothing_is_taken_if_it_would_not_be_enough() -> None:

@@ -26,7 +26,7 @@ from reprise_client.cli.output import (
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.spec import pairs
 from reprise_client.cli.state import client_of
-from reprise_client.cli.words import counted, when
+from reprise_client.cli.words import counted, span, when
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
@@ -266,11 +266,12 @@ def preemptions(
                 _side(each.victim, each.victim_class),
                 _side(each.taker, each.taker_class),
                 each.rule.replace("_", " ") + (" (dry run)" if each.dry_run else ""),
+                "" if each.lost_seconds is None else span(each.lost_seconds),
                 when(each.planned_at, now),
             ]
             for each in found
         )
-        return grid(["EXECUTOR", "MADE ROOM", "FOR", "BY", "WHEN"], rows)
+        return grid(["EXECUTOR", "MADE ROOM", "FOR", "BY", "LOST", "WHEN"], rows)
 
     emit(
         output,

@@ -1,0 +1,304 @@
+"""Preemption: whether sessions make room in vain, how soon a queue gets its share, what is lost.
+
+The real lease rounds and the real sweep serve one executor over REST in this process; its runs are
+played by the simulated driver, at the speed of the clock. Beside them stands a model that is
+written from the rules alone. It sees what runs where, and since when. Two cases:
+
+* arrival: a queue has the pool for itself, with runs that do not end; then an equal one comes, with
+  sessions as large as its share. `time_to_fair_share` is the time in seconds until that one holds
+  what `reclaim_below` asks for. It should be at most 30 s more than `reclaim_after`.
+* losses: the pool is full of runs of many sizes and ages, of one class; sessions of a higher class
+  come one after the other. `loss_ratio` is the run time that was lost, by the least that would have
+  been enough. It should be at most 1.3.
+
+`preempted_needlessly` counts the sessions, of both cases, that stopped without need: the one for
+which they did never started, or had room without them, or their queue had no more than its share.
+
+With `--quick` a queue waits for 10 s instead of the shipped 120 s, and fewer sessions come.
+
+    python -m benchmarks.preemption [--quick]
+"""
+
+import argparse
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from uuid import UUID
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
+
+from reprise_client.wire import Termination
+
+from benchmarks.database import benchmark_database
+from benchmarks.fair_share import CPUS, REFRESH, World, quiet, with_settings
+
+FOREVER = 1e6
+SEED = 5
+SIZES, LARGE = (1, 2, 4, 8), (4, 8, 16)
+"""CPUs of the runs that make room, and of the sessions that need some."""
+WAVES, OF_A_WAVE, BETWEEN = 12, 4, 0.4
+"""How often so many sessions are submitted, and the seconds between, so that ages differ."""
+PREEMPT_AFTER = 0.5
+PATIENCE = 120.0
+"""Seconds for which room is kept, and after which a session that has not started never will."""
+LEAST, MOST = 0.8, 1.1
+"""What a queue holds by its share: below the one it may take, above the other it may have to give
+back."""
+SWEEPS_AFTER = 3
+"""Sweeps after the queue has got its share, in which nobody may have to stop."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a run: seconds below the share, between two sweeps, and sessions that come."""
+
+    reclaim_after: float
+    sweep: float
+    takers: int
+
+
+WHOLE, SMALL = Size(120.0, 10.0, 60), Size(10.0, 5.0, 10)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the model knows of a run: its queue, its CPUs, its node, and since when it runs."""
+
+    queue: str
+    cpus: int
+    node: str
+    since: float
+
+
+Running = Mapping[UUID, Run]
+
+
+@dataclass
+class Plan:
+    """Who made room for whom, and all that ran at this moment."""
+
+    taker: UUID
+    victims: list[UUID]
+    running: Running
+    at: float
+
+
+def main() -> None:
+    """Print the table, then one JSON line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="waits less, and fewer sessions come")
+    size = SMALL if parser.parse_args().quick else WHOLE
+    with benchmark_database("reprise_bench_preemption"), quiet():
+        needless, seconds = _arrival(size)
+        more, ratio = _losses(size)
+    figures = {
+        "preempted_needlessly": needless + more,
+        "time_to_fair_share": round(seconds, 1),
+        "reclaim_after": size.reclaim_after,
+        "loss_ratio": round(ratio, 3),
+    }
+    print(json.dumps(figures))
+
+
+class Cluster(World):
+    """A world whose runs may have to make room; it knows what runs, and what has run."""
+
+    def __init__(self, name: str, nodes: int):
+        super().__init__(name, FOREVER, REFRESH, nodes)
+        from scheduler.models import Executor
+
+        Executor.objects.filter(name=name).update(preemption="on")
+        self.nodes = [node["name"] for node in self._driver.nodes([])]
+        self.running: dict[UUID, Run] = {}
+        self.ended: dict[UUID, tuple[Run, float]] = {}
+        """The runs that are over, and when they were."""
+        self._planned = 0
+
+    def add_class(self, name: str, value: int) -> None:
+        """Create a priority class whose sessions may preempt."""
+        from sessions_app.services.resources.priority_classes import priority_class_create
+
+        fields = {"may_preempt": True, "projects": [self._project.address]}
+        priority_class_create(name, value, fields, by="benchmark")
+
+    def play(self, until: Callable[[], bool], limit: float = PATIENCE) -> bool:
+        """Step until it holds, at most for so many seconds. Return whether it does."""
+        from sessions_app.services.chains.dispatch import next_due, retries_dispatch
+
+        begun = self.now
+        while not until() and self.now < begun + limit:
+            self.step([])
+            left = next_due()
+            if left is not None and left <= 0:
+                retries_dispatch()
+        return until()
+
+    def rest(self, seconds: float) -> None:
+        """Step for so many seconds."""
+        end = self.now + seconds
+        self.play(lambda: self.now >= end, seconds + 1)
+
+    def sweep(self) -> list[Plan]:
+        """Do what beat does every some seconds. Return the new plans."""
+        from scheduler.models import Preemption
+        from scheduler.services.preemptions import room_make
+
+        running, at = dict(self.running), self.now
+        room_make()
+        own = Preemption.objects.filter(executor=self._agent.executor, pk__gt=self._planned)
+        rows = own.order_by("pk")
+        plans: dict[UUID, Plan] = {}
+        for key, taker, victim in rows.values_list("pk", "taker_id", "victim_id"):
+            self._planned = key
+            plans.setdefault(taker, Plan(taker, [], running, at)).victims.append(victim)
+        return list(plans.values())
+
+    def _start(self, leases: Sequence[Mapping[str, Any]]) -> None:
+        for each in leases:
+            cpus, (node,) = int(each["spec"]["resources"]["cpu"]), each["nodes"]
+            run = Run(each["queue"], cpus, node, self.now)
+            self.running[UUID(each["session_id"])] = run
+        super()._start(leases)
+
+    def _ended(self, session: UUID, status: str, termination: Termination) -> dict[str, Any]:
+        self.ended[session] = self.running.pop(session), self.now
+        return super()._ended(session, status, termination)
+
+    def held(self, queue: str) -> int:
+        """Return the CPUs that a queue holds."""
+        return held(self.running)[queue]
+
+    def in_vain(self, plan: Plan, cpus: int) -> int:
+        """Return the number of sessions that stopped without need, for one of so many CPUs."""
+        if plan.taker not in self.running and plan.taker not in self.ended:
+            return len(plan.victims)
+        return len(needless(plan, cpus, self.nodes))
+
+
+def _arrival(size: Size) -> tuple[int, float]:
+    """Return the number of sessions that stopped needlessly, and the seconds to the fair share."""
+    cluster = Cluster("arrival", nodes=2)
+    whole = CPUS * len(cluster.nodes)
+    fair = whole / 2
+    for queue in ("early", "late"):
+        cluster.queue(queue)
+
+    def has_its_share() -> bool:
+        return cluster.held("late") >= LEAST * fair
+
+    plans: list[Plan] = []
+    with with_settings(reclaim_after=size.reclaim_after):
+        cluster.submit("early", 2 * whole, seconds=FOREVER)
+        if not cluster.play(lambda: cluster.held("early") == whole):
+            raise SystemExit("the pool did not fill: the machine is too slow")
+        came = cluster.now
+        cluster.submit("late", 4, CPUS, seconds=FOREVER)
+        while not has_its_share() and cluster.now < came + size.reclaim_after + PATIENCE:
+            plans += cluster.sweep()
+            cluster.play(has_its_share, size.sweep)
+        seconds = cluster.now - came
+        for _ in range(SWEEPS_AFTER):
+            plans += cluster.sweep()
+            cluster.rest(size.sweep / SWEEPS_AFTER)
+    print(f"arrival: {seconds:.1f} s to the fair share, {size.reclaim_after:g} s of waiting")
+    return sum(_unfair(plan, fair) or cluster.in_vain(plan, CPUS) for plan in plans), seconds
+
+
+def _unfair(plan: Plan, fair: float) -> int:
+    """Return the number of sessions that stopped though the shares of queues did not ask for it."""
+    before, after = held(plan.running), held(plan.running, set(plan.victims))
+    rightly = before["late"] < LEAST * fair and before["early"] > MOST * fair
+    return 0 if rightly and after["early"] >= fair else len(plan.victims)
+
+
+def _losses(size: Size) -> tuple[int, float]:
+    """Return the number of sessions that stopped needlessly, and the loss by the least loss."""
+    cluster, random = Cluster("losses", nodes=4), Random(SEED)  # repeatable on purpose
+    for queue in ("busy", "urgent"):
+        cluster.queue(queue)
+    cluster.add_class("urgent", 100)
+    vain, lost, least = 0, 0.0, 0.0
+    settings = {"preempt_after": PREEMPT_AFTER, "preempt_rate": 1.0, "reclaim_after": FOREVER}
+    with with_settings(**settings):
+        for _ in range(WAVES):
+            for cpus in random.choices(SIZES, k=OF_A_WAVE):
+                cluster.submit("busy", 1, cpus, seconds=FOREVER)
+            cluster.rest(BETWEEN)
+        for taker in range(size.takers):
+            cpus = random.choice(LARGE)
+            plan = _make_room(cluster, cpus, taker + 1)
+            if plan is None:
+                continue
+            vain += cluster.in_vain(plan, cpus)
+            lost += sum(plan.at - plan.running[each].since for each in plan.victims)
+            least += least_loss(cpus, plan.running.values(), cluster.nodes, plan.at)
+            cluster.rest(random.random())
+    if not least:
+        raise SystemExit("nobody had to make room: the machine is too slow")
+    print(f"losses: {lost:.1f} s, at least {least:.1f} s")
+    return vain, lost / least
+
+
+def _make_room(cluster: Cluster, cpus: int, number: int) -> Plan | None:
+    """Let the `number`-th session of the higher class come and run. Return the plan, if any."""
+    cluster.submit("urgent", 1, cpus, seconds=0.2, priority_class="urgent")
+    cluster.rest(PREEMPT_AFTER + 0.1)
+    plans = cluster.sweep()
+    cluster.play(lambda: sum(run.queue == "urgent" for run, _ in cluster.ended.values()) >= number)
+    return plans[0] if plans else None
+
+
+# The model: what the rules say, of one resource and of sessions with one pod.
+
+
+def held(running: Running, without: Collection[UUID] = ()) -> Counter[str]:
+    """Return the CPUs that each queue holds."""
+    found: Counter[str] = Counter()
+    for key, run in running.items():
+        if key not in without:
+            found[run.queue] += run.cpus
+    return found
+
+
+def fits(cpus: int, running: Running, nodes: Iterable[str], without: Collection[UUID]) -> bool:
+    """Return whether a session fits on a node, if these are gone."""
+    left = dict.fromkeys(nodes, CPUS)
+    for key, run in running.items():
+        if key not in without:
+            left[run.node] -= run.cpus
+    return any(free >= cpus for free in left.values())
+
+
+def needless(plan: Plan, cpus: int, nodes: Collection[str]) -> list[UUID]:
+    """Return the victims without which it would have been enough; all, if it was not."""
+    gone = set(plan.victims)
+    if not fits(cpus, plan.running, nodes, gone):
+        return plan.victims
+    return [each for each in plan.victims if fits(cpus, plan.running, nodes, gone - {each})]
+
+
+def least_loss(cpus: int, running: Iterable[Run], nodes: Iterable[str], now: float) -> float:
+    """Return the least run time, in seconds, that has to be lost to make room on one node."""
+    there: dict[str, list[Run]] = {node: [] for node in nodes}
+    for run in running:
+        there[run.node].append(run)
+    return min(_least_on(cpus, runs, now) for runs in there.values())
+
+
+def _least_on(cpus: int, runs: Sequence[Run], now: float) -> float:
+    """Return the least loss on one node: of all sets of runs, by what they free."""
+    missing = cpus - (CPUS - sum(run.cpus for run in runs))
+    best = [0.0] + [float("inf")] * max(missing, 0)
+    for run in runs:
+        lost = now - run.since
+        for freed in range(len(best) - 1, 0, -1):
+            best[freed] = min(best[freed], best[max(freed - run.cpus, 0)] + lost)
+    return best[-1]
+
+
+if __name__ == "__main__":
+    main()
