@@ -18,6 +18,7 @@ from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
+from retry.signatures.signature import Signature
 from sessions_app.db.bulk import array
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
@@ -73,16 +74,17 @@ class Decider:
         self,
         session: LockedSession,
         termination: Termination,
-        signature: str = "",
+        failure: Signature | None = None,
         *,
         advanced: bool = False,
     ) -> Decision | None:
-        """Return the decision about this end, with this signature; None after a success.
+        """Return the decision about this end, with this signature of it; None after a success.
 
         `advanced` says whether the attempt made progress.
         """
         spec = self._specs.get(session.id, _UNREAD)
         past = self._pasts.get(session.id, NOTHING)
+        signature, title = (failure.key, failure.title) if failure else ("", "")
         breaker = holder(self._scopes[session.project_id].breakers, session.queue_id, signature)
         return decide(
             termination,
@@ -108,6 +110,7 @@ class Decider:
                 ),
                 breaker=breaker.key if breaker else "",
                 gave_way=session.gave_way_to is not None,
+                title=title,
             ),
             self._rulebooks[session.id],
             self._now,
