@@ -85,7 +85,6 @@ class Decider:
         spec = self._specs.get(session.id, _UNREAD)
         past = self._pasts.get(session.id, NOTHING)
         signature, title = (failure.key, failure.title) if failure else ("", "")
-        breaker = holder(self._scopes[session.project_id].breakers, session.queue_id, signature)
         return decide(
             termination,
             Chain(
@@ -96,8 +95,7 @@ class Decider:
                 counters=session.retry_counters,
                 resources=spec.resources,
                 memory_ceiling=spec.memory_ceiling,
-                # If nobody had told the run to stop, its end is the first observation of the
-                # preemption.
+                # Without a stop, its end is the first observation of the preemption.
                 preempted_at=session.terminating_at or self._now,
                 confirmed=session.id not in self._unconfirmed,
                 grace_period=spec.grace,
@@ -108,7 +106,7 @@ class Decider:
                 marks=marks_after(
                     session.retry_counters, session.retry_marks or {}, advanced=advanced
                 ),
-                breaker=breaker.key if breaker else "",
+                breaker=self._breaker(session, signature),
                 gave_way=session.gave_way_to is not None,
                 title=title,
             ),
@@ -116,6 +114,12 @@ class Decider:
             self._now,
             random.random(),  # noqa: S311  # spreads load, guards nothing
         )
+
+    def _breaker(self, session: LockedSession, signature: str) -> str:
+        """Return the key of the open breaker that holds a retry after this failure, or ""."""
+        breakers = self._scopes[session.project_id].breakers
+        found = holder(breakers, session.queue_id, signature)
+        return found.key if found else ""
 
     def record(
         self,
