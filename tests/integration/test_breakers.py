@@ -3,10 +3,12 @@
 import json
 import re
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -504,3 +506,62 @@ def test_the_night_page_names_open_breakers(at: Project) -> None:
     assert (problem.kind, problem.subject) == ("breaker_open", str(made.pk))
     assert "acme/work" in problem.sentence
     assert "the licence server is down" in problem.sentence
+
+
+def rebuilt() -> str:
+    """What the command says that counts everything anew."""
+    told = StringIO()
+    call_command("rebuild_failures", stdout=told)
+    return told.getvalue()
+
+
+def counted() -> list[tuple[Any, ...]]:
+    rows = BreakerFailure.objects.order_by("root_id")
+    return list(rows.values_list("root_id", "signature", "project_id", "queue_id", "failed_at"))
+
+
+def states() -> dict[str, tuple[Any, ...]]:
+    rows = Breaker.objects.values_list("signature", "state", "muted", "opened_by", "chains")
+    return {signature: rest for signature, *rest in rows}
+
+
+def test_a_rebuild_makes_breakers_as_the_log_tells_them(at: Project) -> None:
+    breaker, _ = opened(at)
+    by_hand = breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+    muted = breaker_open(at, None, "ba9876543210", reason="known", by="ann")
+    breaker_close(muted.pk, reason="harmless", mute=True, by="ann")
+    before = counted(), states()
+    closed = {"state": "closed", "closed_at": F("opened_at")}
+    Breaker.objects.filter(pk__in=[breaker.pk, by_hand.pk]).update(**closed)
+    BreakerFailure.objects.all().delete()
+    FailureReader.objects.filter(pk=3).delete()
+    # Nothing speaks for this one: no chain failed so, and no retry waits for it.
+    forgotten = factories.breaker(at, signature="000000000000")
+    Breaker.objects.filter(pk=forgotten.pk).update(opened_at=F("opened_at") - timedelta(days=1))
+    assert "open breakers: 2\n" in rebuilt()
+    assert states().pop("000000000000")[0] == "closed"
+    forgotten.delete()
+    assert (counted(), states()) == before
+    assert SessionEvent.objects.filter(type="breaker.opened").count() == 3
+    assert check_all() == []
+
+
+def test_a_rebuild_opens_what_the_last_failures_open_but_not_what_people_closed(
+    at: Project,
+) -> None:
+    breaker, found = opened(at)
+    breaker.delete()
+    assert "open breakers: 1\n" in rebuilt()
+    again = Breaker.objects.get()
+    assert (again.state, again.chains, again.opened_by) == ("open", 3, "")
+    assert hold(found[0])[2] == str(again)
+    breaker_close(again.pk, reason="it is up again", mute=False, by="ann")
+    assert "open breakers: 0\n" in rebuilt()
+    assert check_all() == []
+
+
+def test_without_a_rule_a_rebuild_counts_nothing(at: Project) -> None:
+    chains(at, 3)
+    assert "open breakers: 0\n" in rebuilt()
+    assert not BreakerFailure.objects.exists()
+    assert not FailureReader.objects.filter(pk=3).exists()
