@@ -522,7 +522,7 @@ def counted() -> list[tuple[Any, ...]]:
 
 def states() -> dict[str, tuple[Any, ...]]:
     rows = Breaker.objects.values_list("signature", "state", "muted", "opened_by", "chains")
-    return {signature: rest for signature, *rest in rows}
+    return {signature: tuple(rest) for signature, *rest in rows}
 
 
 def test_a_rebuild_makes_breakers_as_the_log_tells_them(at: Project) -> None:

@@ -344,7 +344,7 @@ def test_a_category_knows_failures_by_their_title(at: Project) -> None:
     assert api.post("failure-categories/", category).status_code == 201
     rule = {"action": "Fail", "onFailureCategory": [category["name"]]}
     factories.named_policy("known", rules=[rule], project=at)
-    asked = {"retry_policy": RETRIED, "retry_policies": ["known"]}
+    asked: dict[str, Any] = {"retry_policy": RETRIED, "retry_policies": ["known"]}
     other = failed(factories.submit(at, **asked), "error: disk is full\n")
     known = failed(factories.submit(at, **asked), LABELLED)
     assert known.failure_title == "ValueError: row # has no label (<string>:check)"

@@ -7,7 +7,7 @@ rather than too much. Without a budget it is one statement.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -185,7 +185,7 @@ def _retries(
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """Return the automatic retries since a moment by scope and minute, as `minutes_add` wants
     them."""
-    wanted = {
+    wanted: dict[str, Any] = {
         "first": first_id(oldest - _CLOCKS),
         "oldest": oldest,
         "uncounted": array(sorted(UNCOUNTED)),
