@@ -415,6 +415,16 @@ class Breaker(Answer):
     probe: str | None = None
 
 
+class BreakerEvent(Answer):
+    """A breaker opened or closed."""
+
+    at: datetime
+    type: str
+    reason: str = ""
+    by: str = ""
+    chains: int = 0
+
+
 class RetryFigures(Answer):
     """The figures of chains whose last attempt ended in the time: what their retries were worth.
 

@@ -42,8 +42,9 @@ from sessions_app.services.failures.count import failures_count
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import sweep_retries
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, admin
 from tests.factories import decision, policy, reread, tip
+from tests.graphs import Graph
 from tests.invariants import check_all
 from tests.racing import race
 
@@ -466,6 +467,54 @@ def test_a_list_is_a_fixed_number_of_statements(at: Project) -> None:
             root.read("breakers/")
         counts.append(len(seen))
     assert counts[0] == counts[1]
+
+
+def test_its_events_are_listed_newest_first(at: Project, graph: Graph) -> None:
+    root = admin()
+    breaker, _ = opened(at)
+    path = f"breakers/{breaker.pk}/events/"
+    breaker_close(breaker.pk, reason="it is up again", mute=False, by="ann")
+    found = root.read(path)["results"]
+    told = [(each["type"], each["reason"], each["by"], each["chains"]) for each in found]
+    assert told == [
+        ("closed", "it is up again", "ann", 3),
+        ("opened", "3 chains failed so within 600 s", "", 3),
+    ]
+    assert root.pages(f"{path}?page_size=1") == [[each] for each in found]
+    fields = "edges { node { at type reason by chains } }"
+    asked = f'{{ breakerEvents(id: "{breaker.pk}") {{ {fields} }} }}'
+    edges = graph.ask(asked)["breakerEvents"]["edges"]
+    assert [each["node"]["type"] for each in edges] == ["closed", "opened"]
+    gone = "breakers/00000000-0000-4000-8000-000000000000/events/"
+    assert root.call("GET", gone).status_code == 404
+
+
+def test_its_events_are_a_fixed_number_of_statements(at: Project) -> None:
+    root = admin()
+    counts = []
+    for number in (1, 20):
+        for _ in range(number):
+            breaker = breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+            breaker_close(breaker.pk, reason="", mute=False, by="ann")
+        path = f"breakers/{breaker.pk}/events/"
+        root.read(path)  # the first call with a token writes that it was used
+        with CaptureQueriesContext(connection) as seen:
+            assert len(root.read(path)["results"]) == 2 * number + (2 if number > 1 else 0)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+def test_the_clusters_events_are_told_once_and_name_nobody_to_others(at: Project) -> None:
+    breaker = breaker_open(None, None, "0123456789ab", reason="known", by="ann")
+    breaker.projects = [at.pk, factories.project("other").pk]
+    breaker.save()
+    breaker_close(breaker.pk, reason="fine", mute=False, by="ann")
+    path = f"breakers/{breaker.pk}/events/"
+    viewer = Api(factories.token(factories.user("vera", project=at, role=Role.VIEWER)))
+    root = admin()
+    for api, reason, by in ((root, "fine", "ann"), (viewer, "", "")):
+        (closed,) = api.read(path)["results"]
+        assert (closed["type"], closed["reason"], closed["by"]) == ("closed", reason, by)
 
 
 def test_it_is_measured_and_swept_by_the_task(at: Project) -> None:
