@@ -38,8 +38,8 @@ class Ending:
     It came `at` seconds after the root was created or, if that is None, `lasted` seconds after the
     attempt was due. `preempted_for` is how many seconds before its end the preemption was first
     observed. `ran` is its running time in seconds, for the sums. `signature` is that of the
-    failure; "" if it was not recorded: then it is that of the termination alone. `advanced` says
-    whether the attempt made progress, `gave_way` whether Reprise stopped it to make room.
+    failure, `title` the title of it; "" if it was not recorded. `advanced` says whether the attempt
+    made progress, `gave_way` whether Reprise stopped it to make room.
     """
 
     termination: Termination
@@ -51,6 +51,7 @@ class Ending:
     signature: str = ""
     advanced: bool = False
     gave_way: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,7 @@ def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
             advanced=ending.advanced,
             marks=marks,
             gave_way=ending.gave_way,
+            title=ending.title,
         )
         decision = _decision(ending, chain, rulebook, now)
         yield Attempt(number, ending.session_id, decision)

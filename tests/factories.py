@@ -11,6 +11,7 @@ from django.db import transaction
 from podspec.quantity import parse
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
+from retry.policies.shared_budget import SharedBudget
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor, Preemption
 from sessions_app.api.requests.bodies import SessionCreate
@@ -26,9 +27,11 @@ from sessions_app.models import (
     Membership,
     Project,
     Queue,
+    RetryBudgetState,
     RetryDay,
     RetryDecision,
     RetryPolicy,
+    RetrySettings,
     Schedule,
     Session,
 )
@@ -211,6 +214,21 @@ def breaker(project: Project, *, signature: str = "0123456789ab", reason: str = 
         reason=reason,
         opened_by=reason,
     )
+
+
+def spent_budget(scope: Project | Queue | None) -> RetryBudgetState:
+    """A shared budget of a project, a queue or the cluster, which has been spent since now."""
+    budget = SharedBudget(burst=0).stored()
+    if isinstance(scope, Queue):
+        Queue.objects.filter(pk=scope.pk).update(retry_budget=budget)
+        key = f"queue:{scope.pk}"
+    else:
+        RetrySettings.objects.update_or_create(
+            domain=None, project=scope, defaults={"retry_budget": budget}
+        )
+        key = f"project:{scope.pk}" if scope else "cluster"
+    now = database_now()
+    return RetryBudgetState.objects.create(scope=key, spent_since=now, judged_at=now)
 
 
 def retry_day(project: Project, *, value: str) -> None:

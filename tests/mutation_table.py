@@ -40,7 +40,13 @@ SESSION = {
         "retry_on_exit_codes": [3],
     },
 }
-MATCHERS = [{"onConditions": ["OOMKilled"], "onPodMessage": {"pattern": "cuda"}}]
+MATCHERS = [
+    {
+        "onConditions": ["OOMKilled"],
+        "onPodMessage": {"pattern": "cuda"},
+        "onSignatureTitle": {"pattern": "cuda"},
+    }
+]
 DEFAULTS = {"policy": {"max_retries": 3, "jitter": "none"}, "bounds": {"min_retry_delay": 5}}
 HERE = {"project": "acme/work"}
 QUEUE = {"project": "acme/work", "name": "one"}

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from reprise_client.calls import Calls, part, present
-from reprise_client.models import Breaker
+from reprise_client.models import Breaker, BreakerEvent
 
 
 class BreakerCalls(Calls):
@@ -19,6 +19,10 @@ class BreakerCalls(Calls):
     def breaker(self, breaker_id: UUID | str) -> Breaker:
         """Return one breaker."""
         return self._get(Breaker, f"/breakers/{part(str(breaker_id))}/")
+
+    def breaker_events(self, breaker_id: UUID | str, **page: Any) -> Iterator[BreakerEvent]:
+        """Yield when a breaker opened and closed, the newest first."""
+        return self._pages(BreakerEvent, f"/breakers/{part(str(breaker_id))}/events/", page)
 
     def breaker_open(
         self,

@@ -25,7 +25,7 @@ from reprise_client.answers import (
 
 ActName = str
 """One of `retries_on`, `retries_pause`, `executor_cordon`, `executor_uncordon`, `executor_drain`,
-`queue_cordon`, `queue_uncordon`, `node_quarantine`, `node_release`, `parked_send`.
+`queue_cordon`, `queue_uncordon`, `node_quarantine`, `node_release`, `breaker_close`, `parked_send`.
 """
 
 DecisionState = str
@@ -413,6 +413,16 @@ class Breaker(Answer):
     probes: int = 0
     probe_at: datetime | None = None
     probe: str | None = None
+
+
+class BreakerEvent(Answer):
+    """A breaker opened or closed."""
+
+    at: datetime
+    type: str
+    reason: str = ""
+    by: str = ""
+    chains: int = 0
 
 
 class RetryFigures(Answer):

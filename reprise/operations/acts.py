@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
 
 from reprise.celery import app
 from reprise.models import ParkedState, ParkedTask
@@ -16,9 +17,11 @@ from scheduler.services.registry import executor_cordon, executor_uncordon
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.models import Queue
+from sessions_app.models import Breaker, Queue
+from sessions_app.selectors.breakers import breaker_get
 from sessions_app.selectors.policies import queue_get
 from sessions_app.selectors.sessions import domain_get, project_get
+from sessions_app.services.breakers.acts import breaker_close
 from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_settings_put
 
@@ -105,6 +108,21 @@ def _release(wanted: Wanted) -> str:
     return f"Node {wanted.of} gets leases again."
 
 
+def breaker_of(wanted: Wanted) -> Breaker:
+    """Return the breaker that an act names. Raises `NotFound`, `NotPermitted`."""
+    try:
+        key = UUID(wanted.of)
+    except ValueError:
+        raise NotFound(f"no breaker {wanted.of}") from None
+    return breaker_get(wanted.actor, key, Action.BREAKER_WRITE)
+
+
+def _close(wanted: Wanted) -> str:
+    breaker = breaker_of(wanted)
+    breaker_close(breaker.pk, reason=wanted.reason, mute=False, by=wanted.actor.name)
+    return f"The breaker of {breaker.signature} ({breaker.address}) is closed."
+
+
 def _queue(*, cordoned: bool) -> Callable[[Wanted], str]:
     def act(wanted: Wanted) -> str:
         queue = queue_of(wanted)
@@ -140,6 +158,7 @@ ACTS: dict[ActName, Callable[[Wanted], str]] = {
     ActName.QUEUE_UNCORDON: _queue(cordoned=False),
     ActName.NODE_QUARANTINE: _quarantine,
     ActName.NODE_RELEASE: _release,
+    ActName.BREAKER_CLOSE: _close,
     ActName.PARKED_SEND: _send,
 }
 """What each act does. Each returns what was done, and raises a `DomainError` if it was refused."""

@@ -25,6 +25,7 @@ from sessions_app.selectors.counts import (
     waiting_by_queue,
 )
 from sessions_app.selectors.policies import queues_visible
+from sessions_app.selectors.retry_budgets import budgets_spent
 from sessions_app.selectors.retry_config import switches_moved
 
 EXECUTORS = 500
@@ -62,6 +63,7 @@ def operations(actor: Actor) -> Operations:
         *work.retries(moved, by_scope),
         *work.parked_chains(),
         *work.breakers(breakers_open(SHOWN)),
+        *work.budgets(budgets_spent(SHOWN)),
         *work.queues([each for each in queues if each.cordoned], in_queue),
         *work.reservations(kept),
         *work.nodes(list(nodes_out(actor)[:SHOWN])),

@@ -55,6 +55,7 @@ _LISTS = {
     "queue_cordoned": ("Queues", "sessions_app_queue"),
     "executor": _EXECUTORS,
     "node": ("Nodes", "scheduler_node"),
+    "breaker": ("Breakers", "sessions_app_breaker"),
     "periodic": _PERIODIC,
     "late": _PERIODIC,
     "storm": _SWITCHES,
@@ -190,5 +191,11 @@ def _link(problem: Problem) -> tuple[str, str] | None:
     kind = problem.kind
     if kind == "parked_chains":
         return ("Parked chains", f"{reverse('home')}?{urlencode({'retry_state': 'parked'})}")
+    if problem.form is not None:
+        model, row = problem.form
+        return (
+            f"Form of {problem.subject}",
+            reverse(f"admin:sessions_app_{model}_change", args=[row]),
+        )
     label, name = _LISTS.get(kind) or _LISTS.get(kind.partition("_")[0]) or ("", "")
     return (label, reverse(f"admin:{name}_changelist")) if name else None

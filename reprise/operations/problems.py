@@ -42,6 +42,7 @@ class ActName(StrEnum):
     QUEUE_UNCORDON = "queue_uncordon"
     NODE_QUARANTINE = "node_quarantine"
     NODE_RELEASE = "node_release"
+    BREAKER_CLOSE = "breaker_close"
     PARKED_SEND = "parked_send"
 
 
@@ -55,6 +56,7 @@ LABELS = {
     ActName.QUEUE_UNCORDON: "Uncordon",
     ActName.NODE_QUARANTINE: "Quarantine",
     ActName.NODE_RELEASE: "Release",
+    ActName.BREAKER_CLOSE: "Close",
     ActName.PARKED_SEND: "Send again",
 }
 
@@ -65,8 +67,8 @@ class Act:
 
     name: ActName
     of: str
-    """An executor, a node as `executor/name`, a queue as `domain/project/name`, the name of a task;
-    for retries `domain/project`, a domain, or "" for the cluster."""
+    """An executor, a node as `executor/name`, a queue as `domain/project/name`, the id of a
+    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster."""
 
     @property
     def label(self) -> str:
@@ -88,6 +90,8 @@ class Problem:
     """The number of `unit` that it holds up; None if that is not known."""
     unit: str = ""
     acts: tuple[Act, ...] = ()
+    form: tuple[str, int] | None = None
+    """The form that helps: a kind of record and the id of one."""
 
 
 class SwitchKind(StrEnum):

@@ -5,10 +5,18 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from reprise.operations.acts import Wanted, executor_of, node_of, queue_of, scope_of
+from reprise.operations.acts import (
+    Wanted,
+    breaker_of,
+    executor_of,
+    node_of,
+    queue_of,
+    scope_of,
+)
 from reprise.operations.problems import ActName
 from retry.engine.decide import Mode
 from sessions_app.admin.retry_config import consequences
+from sessions_app.selectors.breakers import breakers_hold_counts
 from sessions_app.selectors.counts import retries_waiting, waiting_by_queue
 from sessions_app.web.parts import Confirm
 
@@ -41,7 +49,7 @@ def question(name: ActName, wanted: Wanted, address: str) -> Question:
     return Question(
         confirm,
         sentences[1:],
-        asks_reason=name in {*_REASONED, ActName.EXECUTOR_DRAIN},
+        asks_reason=name in {*_REASONED, ActName.EXECUTOR_DRAIN, ActName.BREAKER_CLOSE},
         needs_reason=name in _REASONED,
     )
 
@@ -51,6 +59,7 @@ _HELPFUL = {
     ActName.EXECUTOR_UNCORDON,
     ActName.QUEUE_UNCORDON,
     ActName.NODE_RELEASE,
+    ActName.BREAKER_CLOSE,
     ActName.PARKED_SEND,
 }
 _REASONED = {ActName.EXECUTOR_CORDON, ActName.QUEUE_CORDON, ActName.NODE_QUARANTINE}
@@ -96,6 +105,17 @@ def _node(verb: str, *sentences: str) -> Callable[[Wanted], _Said]:
     return said
 
 
+def _close(wanted: Wanted) -> _Said:
+    breaker = breaker_of(wanted)
+    told = [
+        "The retries that it holds start, at the pace of the storm limits.",
+        "It opens again if as many chains fail so after this.",
+    ]
+    held = breakers_hold_counts([breaker]).get(str(breaker), 0)
+    facts = [("scope", breaker.address), ("held retries", f"{held:,}")]
+    return f"Close the breaker of {breaker.signature}", told, facts
+
+
 def _send(wanted: Wanted) -> _Said:
     told = "They killed the workers that took them. If the reason is still there, they do so again."
     return f"Send the parked tasks {wanted.of} again", [told], []
@@ -125,5 +145,6 @@ _SAID: dict[ActName, Callable[[Wanted], _Said]] = {
     ActName.NODE_RELEASE: _node(
         "Release", "It gets leases again, and what it did before counts no longer."
     ),
+    ActName.BREAKER_CLOSE: _close,
     ActName.PARKED_SEND: _send,
 }

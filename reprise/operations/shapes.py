@@ -13,8 +13,8 @@ class OperatorAct(BaseModel):
 
     name: ActName
     of: str
-    """An executor, a node as `executor/name`, a queue as `domain/project/name`, the name of a task;
-    for retries `domain/project`, a domain, or "" for the cluster."""
+    """An executor, a node as `executor/name`, a queue as `domain/project/name`, the id of a
+    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster."""
 
 
 class OperatorProblem(BaseModel):

@@ -7,11 +7,13 @@ from reprise.operations import facts
 from reprise.operations.problems import SHOWN, Act, ActName, Problem, Severity
 from reprise.operations.switches import Scopes, scope_name
 from retry.engine.decide import Mode
+from retry.policies.shared_budget import WhenOver
 from scheduler.models import Executor, Node, NodeState, Reservation
 from scheduler.services.silence import Health, health_of
 from sessions_app.authorization import Actor
 from sessions_app.models import Breaker, Queue, RetrySettings
 from sessions_app.selectors.counts import Count
+from sessions_app.selectors.retry_budgets import MOST_HELD, BudgetSpent
 from sessions_app.selectors.sessions import session_get
 from sessions_app.selectors.why_pending import Reason, why_pending
 
@@ -161,6 +163,25 @@ def breakers(found: Sequence[Breaker]) -> Iterator[Problem]:
             f"failures wait: {breaker.reason or 'no reason was given'}.",
             subject=str(breaker.pk),
             since=breaker.opened_at,
+            acts=(Act(ActName.BREAKER_CLOSE, str(breaker.pk)),),
+        )
+
+
+def budgets(found: Sequence[BudgetSpent]) -> Iterator[Problem]:
+    """Yield the shared retry budgets that are spent."""
+    for each in found:
+        whose = "the cluster" if each.key == each.name else each.name
+        waits = each.budget.over is WhenOver.POSTPONE
+        told = "retries over it wait for room" if waits else "chains that fail there end"
+        yield Problem(
+            "budget_spent",
+            Severity.WARNING,
+            f"The shared retry budget of {whose} is spent: {told}.",
+            subject=each.name,
+            since=each.spent_since,
+            affected=Count(each.held, each.held >= MOST_HELD),
+            unit="held retries",
+            form=("queue" if each.key.startswith("queue:") else "retrysettings", each.row),
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection
 
@@ -43,6 +44,12 @@ def chains_left(scope: Scope) -> int:
     """Return how many chains have not ended."""
     ((count,),) = scope.ask(_LEFT)
     return int(count)
+
+
+def held_chains(scope: Scope) -> list[UUID]:
+    """Return the roots of the chains whose retry is held, oldest first."""
+    query = "SELECT root_id FROM mine WHERE tip AND retry_state = 'held' ORDER BY 1"
+    return [root_id for (root_id,) in scope.ask(query)]
 
 
 _CHECKS = {

@@ -7,7 +7,9 @@ from random import Random
 from typing import Any
 
 DOMAIN = "scale"
-PROJECTS = ("astro", "bio", "chem", "geo", "vision")
+ENDLESS = "endless"
+"""The tenant, a project and its queue, whose sessions all fail and ask for retries without end."""
+PROJECTS = ("astro", "bio", "chem", "geo", "vision", ENDLESS)
 FACTORS = (1.0, 2.0, 4.0)
 NODE_CPUS = 16
 SESSIONS_A_SLOT = 20
@@ -25,6 +27,10 @@ LEAST_NODES = 5
 """Nodes that an executor must have for one of them to be bad."""
 STOPPED_AFTER, MOST_RETRIES = 3, 6
 """Equal failures after which a rule stops a broken image, and the retries that it would allow."""
+MOST_ENDLESS = 100
+"""Retries that the tenant without end asks for, in each chain."""
+ENDLESS_BUDGET = {"ratio": 0.1, "burst": 10}
+"""The shared budget of its project."""
 POLICIES: dict[str, dict[str, Any]] = {
     "storm": {
         "backoff": {"initialDelay": "1s", "maxDelay": "10s"},
@@ -60,6 +66,17 @@ POLICIES: dict[str, dict[str, Any]] = {
                 "name": "wrong-usage",
                 "action": "Fail",
                 "onExitCodes": {"operator": "In", "values": [2, 64]},
+            },
+        ],
+    },
+    ENDLESS: {
+        "backoff": {"initialDelay": "1s", "multiplier": 1},
+        "rules": [
+            {
+                "name": "always",
+                "action": "Retry",
+                "onExitCodes": {"operator": "In", "values": [1]},
+                "retryLimit": MOST_ENDLESS,
             },
         ],
     },
@@ -100,8 +117,14 @@ class Plan:
 
     def queue(self, number: int) -> tuple[str, str]:
         """Return the project and the name of a queue."""
-        project = PROJECTS[number % len(PROJECTS)]
+        if self._is_endless(number):
+            return f"{DOMAIN}/{ENDLESS}", ENDLESS
+        project = PROJECTS[number % (len(PROJECTS) - 1)]
         return f"{DOMAIN}/{project}", f"queue-{number + 1:02}"
+
+    def _is_endless(self, number: int) -> bool:
+        """Return whether a queue is that of the tenant without end: the last of several."""
+        return 0 < number == self.queues - 1
 
     def documents(self) -> list[dict[str, Any]]:
         """Return the documents for `reprise apply`: policies, defaults, queues."""
@@ -109,6 +132,11 @@ class Plan:
         return [
             *(_document("RetryPolicy", {"name": name}, spec) for name, spec in POLICIES.items()),
             _document("RetryDefaults", {"domain": DOMAIN}, {"policy": defaults}),
+            _document(
+                "RetryDefaults",
+                {"domain": DOMAIN, "project": ENDLESS},
+                {"settings": {"retry_budget": ENDLESS_BUDGET}},
+            ),
             *(self._queue_document(number) for number in range(self.queues)),
         ]
 
@@ -121,6 +149,8 @@ class Plan:
         project, name = self.queue(number)
         metadata = {"name": name, "domain": DOMAIN, "project": project.split("/")[1]}
         policies = ["storm", "stubborn"] if number % 2 else ["storm"]
+        if self._is_endless(number):
+            policies = [ENDLESS]
         factor = FACTORS[number % len(FACTORS)]
         return _document("Queue", metadata, {"priority_factor": factor, "retry_policies": policies})
 
@@ -142,6 +172,8 @@ class Plan:
                 "termination_grace_period": 0,
             }
             image, own = self._own(random.random())
+            if self._is_endless(number % self.queues):
+                image, own = f"{ENDLESS}:1", {"exit_codes": 1, "seconds": self.run_seconds}
             if own:
                 body |= {"image": image, "environ": {"REPRISE_SIMULATE": json.dumps(own)}}
             yield body

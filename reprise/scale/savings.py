@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from reprise.scale.judgement import Scope
-from reprise.scale.plan import LEAST_NODES, MOST_RETRIES
+from reprise.scale.plan import DOMAIN, ENDLESS, LEAST_NODES, MOST_ENDLESS, MOST_RETRIES
 from sessions_app.core.retry_worth import Attempt, kept_parts
 from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
 
@@ -46,6 +46,20 @@ _STOPPED = """
         coalesce(avg(extract(epoch FROM mine.finished_at - mine.started_at)), 0)::float8
     FROM mine JOIN sessions_app_retrydecision d ON d.session_id = mine.id
     WHERE d.reason = 'repeating_failure'
+"""
+_ENDLESS = """
+    , runs AS (
+        SELECT mine.tip, mine.retry_count, mine.retry_state, p.name = %(tenant)s AS own,
+            coalesce(extract(epoch FROM mine.finished_at - mine.started_at), 0)::float8 AS ran
+        FROM mine JOIN sessions_app_project p ON p.id = mine.project_id
+    )
+    SELECT count(*) FILTER (WHERE own AND tip), count(*) FILTER (WHERE own AND retry_count > 0),
+        count(*) FILTER (WHERE own AND tip AND retry_state = 'cancelled'),
+        coalesce(sum(%(most)s - retry_count)
+            FILTER (WHERE own AND tip AND retry_state = 'cancelled'), 0),
+        coalesce(avg(ran) FILTER (WHERE own), 0)::float8,
+        coalesce(sum(ran) FILTER (WHERE own), 0)::float8, coalesce(sum(ran), 0)::float8
+    FROM runs
 """
 _TOLD = f"""
     SELECT a.root_id, {ATTEMPT} FROM mine a {JOINS}
@@ -105,8 +119,32 @@ def kept_steps(scope: Scope) -> str:
     )
 
 
-SAVINGS: tuple[Callable[[Scope], str], ...] = (suspect_nodes, stopped_chains, kept_steps)
-"""Breakers and shared budgets add their functions here."""
+def held_tenant(scope: Scope) -> str:
+    """Tell what the shared budget of the tenant without end let go and held.
+
+    What it still held at the end was cancelled.
+    """
+    asked = {"tenant": ENDLESS, "most": MOST_ENDLESS}
+    ((chains, retries, held, left, seconds, own, whole),) = scope.ask(_ENDLESS, **asked)
+    if not chains:
+        return "Retries without end: no session asked for them."
+    saved = float(left) * seconds
+    share, unheld = (own / whole, (own + saved) / (whole + saved)) if whole else (0.0, 0.0)
+    return (
+        f"Retries without end: {_counted(chains)} of {DOMAIN}/{ENDLESS} failed, and asked for "
+        f"{MOST_ENDLESS} retries each. The shared budget of the project let {retries:,} go, and "
+        f"held {_counted(held)} until the end. That saved up to {int(left):,} retries that could "
+        f"not succeed, or {_duration(saved)} of run time: the project had {share:.1%} of what all "
+        f"ran, instead of {unheld:.1%}."
+    )
+
+
+SAVINGS: tuple[Callable[[Scope], str], ...] = (
+    suspect_nodes,
+    stopped_chains,
+    kept_steps,
+    held_tenant,
+)
 
 
 def savings(scope: Scope) -> list[str]:

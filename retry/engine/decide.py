@@ -103,7 +103,7 @@ def _open_case(
 ) -> Case:
     effective, bound_steps = bounded(rulebook.policy, rulebook.bounds)
     known = classify(termination) if cause is None else cause
-    facts = Facts(termination, known, signature=chain.signature)
+    facts = Facts(termination, known, signature=chain.signature, title=chain.title)
     workload_message = NO_MESSAGE
     if termination.status != "cancelled":
         workload_message = workload_message_of(termination)

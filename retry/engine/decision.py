@@ -102,9 +102,10 @@ class Chain:
     allows (bytes; None: no quota). `preempted_at` is the first observation of a preemption. A run
     that is not `confirmed` to have ended may still be in its `grace_period` (seconds).
 
-    `signature` is that of this failure ("": unknown). `failures` are the signatures of the failures
-    before it, newest first, without platform causes: as many as `stop_after_same` needs; that of an
-    attempt that made progress is "". `paid` are the retries that a `retry_window` may count.
+    `signature` is that of this failure, `title` the title of it ("": unknown). `failures` are the
+    signatures of the failures before it, newest first, without platform causes: as many as
+    `stop_after_same` needs; that of an attempt that made progress is "". `paid` are the retries
+    that a `retry_window` may count.
     `breaker` is the key of the open breaker that holds a retry after this failure, "" for none.
     `advanced` says whether the failed attempt made progress. `marks` are the counters when an
     attempt last did, this one included. `gave_way` says whether Reprise itself stopped the
@@ -128,6 +129,7 @@ class Chain:
     marks: Mapping[str, int] = field(default_factory=dict)
     breaker: str = ""
     gave_way: bool = False
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _WANTED = {
     "onFailureCategory": "failure category",
     "onCauses": "cause",
     "onSignatures": "signature",
+    "onSignatureTitle": "title of the signature",
 }
 
 

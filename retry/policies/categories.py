@@ -14,6 +14,7 @@ class CategoryMatcher(Matcher):
     """One matcher of a failure category. It also looks at init containers."""
 
     on_pod_message: MessagePattern | None = None
+    on_signature_title: MessagePattern | None = None
 
 
 CategoryMatchers = Annotated[

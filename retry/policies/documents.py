@@ -56,6 +56,7 @@ MATCHERS = (
     "onExitCodes",
     "onTerminationMessage",
     "onPodMessage",
+    "onSignatureTitle",
     "onFailureCategory",
     "onCauses",
     "onSignatures",
@@ -139,7 +140,7 @@ class ExitCodes(Part):
 
 
 class MessagePattern(Part):
-    """An RE2 pattern, found anywhere in the last 4,096 bytes of the message."""
+    """An RE2 pattern, found anywhere in the last 4,096 bytes of the text."""
 
     pattern: PatternText
 

@@ -45,6 +45,7 @@ class Facts:
         "cause",
         "signature",
         "termination",
+        "title",
     )
 
     def __init__(
@@ -53,11 +54,13 @@ class Facts:
         cause: RetryCause,
         category: str = "",
         signature: str = "",
+        title: str = "",
     ) -> None:
         self.termination = termination
         self.cause = cause
         self.category = category
         self.signature = signature
+        self.title = title
         self._conditions: frozenset[str] | None = None
         self._considered: dict[_ContainerChoice, ContainerFacts | None] = {}
         self._codes: dict[_ContainerChoice, int | None] = {}
@@ -330,6 +333,9 @@ def _tests(matcher: Matcher, *, init: bool) -> tuple[tuple[str, Test], ...]:
     pod_message = getattr(matcher, "on_pod_message", None)
     if pod_message is not None:
         made["onPodMessage"] = _pod_message(pod_message.pattern)
+    title = getattr(matcher, "on_signature_title", None)
+    if title is not None:
+        made["onSignatureTitle"] = _signature_title(title.pattern)
     return tuple(made.items())
 
 
@@ -390,3 +396,8 @@ def _message(text: str, container: str | None, init: bool) -> Test:
 def _pod_message(text: str) -> Test:
     compiled: Any = pattern(text)
     return lambda facts: found_in(compiled, searchable(facts.termination.pod_message))
+
+
+def _signature_title(text: str) -> Test:
+    compiled: Any = pattern(text)
+    return lambda facts: found_in(compiled, searchable(facts.title))

@@ -47,8 +47,9 @@ class CategoryForm(OperatorForm):
     )
     matchers = YamlField(
         rows=14,
-        help_text="A list of matchers. Each has onConditions, onExitCodes, onTerminationMessage or "
-        "onPodMessage. With containerName it looks at that container only. Comments are not kept.",
+        help_text="A list of matchers. Each has onConditions, onExitCodes, onTerminationMessage, "
+        "onPodMessage or onSignatureTitle. With containerName it looks at that container only. "
+        "Comments are not kept.",
     )
 
     document: CategoryDocument
@@ -135,6 +136,7 @@ _WORDS = {
     "onExitCodes": "exit code",
     "onTerminationMessage": "message",
     "onPodMessage": "pod message",
+    "onSignatureTitle": "signature title",
     "containerName": "container",
 }
 

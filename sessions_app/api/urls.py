@@ -80,6 +80,7 @@ urlpatterns = [
     path("failures/<str:key>/", failure_views.FailureView.as_view()),
     path("breakers/", breaker_views.BreakersView.as_view()),
     path("breakers/<uuid:breaker_id>/", breaker_views.BreakerView.as_view()),
+    path("breakers/<uuid:breaker_id>/events/", breaker_views.BreakerEventsView.as_view()),
     path("breakers/<uuid:breaker_id>/close/", breaker_views.BreakerCloseView.as_view()),
     path("retry-budgets/", budget_views.RetryBudgetsView.as_view()),
     path("reports/retries/", report_views.RetryReportView.as_view()),

@@ -48,10 +48,15 @@ class BudgetInForce:
 
     def counts(self, cause: str) -> bool:
         """Return whether automatic retries after this cause count in it."""
-        return self.budget.platform or cause not in PLATFORM
+        return counts_in(self.budget, cause)
 
 
 PLATFORM = frozenset(cause.value for cause in PLATFORM_CAUSES)
+
+
+def counts_in(budget: SharedBudget, cause: str) -> bool:
+    """Return whether automatic retries after this cause count in a budget."""
+    return budget.platform or cause not in PLATFORM
 
 
 @lru_cache(maxsize=1024)

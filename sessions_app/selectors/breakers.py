@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.db.bulk import array
-from sessions_app.models import Breaker, FailureSignature, Project, Queue
+from sessions_app.models import Breaker, FailureSignature, Project, Queue, SessionEvent
 from sessions_app.models.breakers import BreakerState
 from sessions_app.selectors.policies import queue_stored
 from sessions_app.selectors.sessions import projects_visible
@@ -66,6 +66,16 @@ def breaker_get(actor: Actor, breaker_id: UUID, action: Action = Action.BREAKER_
     else:
         authorize(actor, action)
     return found
+
+
+def breaker_events(breaker: Breaker) -> QuerySet[SessionEvent]:
+    """Return the events of a breaker that somebody may see.
+
+    When the cluster's turns, each project that it concerns has an event: one of them is enough.
+    """
+    rows = SessionEvent.objects.filter(session_id=breaker.pk)
+    same = rows.filter(time=OuterRef("time"), type=OuterRef("type"), seq__lt=OuterRef("seq"))
+    return rows.filter(~Exists(same))
 
 
 def breakers_hold_counts(breakers: Sequence[Breaker]) -> dict[str, int]:

@@ -52,7 +52,7 @@ _COLUMNS = f"""
     CASE WHEN s.retry_count = 0 THEN s.retry_policy::text END,
     CASE WHEN s.retry_count = 0 THEN s.retry_policies::text END, p.resources::text,
     s.failure_signature, coalesce((s.progress -> 'advanced')::boolean, false),
-    s.gave_way_to IS NOT NULL
+    s.gave_way_to IS NOT NULL, coalesce(s.failure_title, '')
 """
 _JOINS = """
     JOIN sessions_app_session s ON s.root_id = r.id
@@ -243,6 +243,7 @@ class _Row(NamedTuple):
     signature: str
     advanced: bool
     gave_way: bool
+    title: str
 
     @property
     def granted(self) -> bool:
@@ -278,6 +279,7 @@ def _ending(row: _Row) -> Ending:
         signature=row.signature,
         advanced=row.advanced,
         gave_way=row.gave_way,
+        title=row.title,
     )
 
 

@@ -34,26 +34,36 @@ _FOUND = f"""
         CASE WHEN w.project_id IS NOT NULL THEN 2 WHEN w.domain_id IS NOT NULL THEN 1 ELSE 0 END
             AS level,
         CASE WHEN w.project_id IS NOT NULL THEN d.name || '/' || p.name
-            ELSE coalesce(d.name, 'cluster') END AS name, w.retry_budget::text AS budget
+            ELSE coalesce(d.name, 'cluster') END AS name, w.retry_budget::text AS budget,
+        w.id AS row, w.domain_id, w.project_id
     FROM sessions_app_retrysettings w
     LEFT JOIN sessions_app_project p ON p.id = w.project_id
     LEFT JOIN sessions_app_domain d ON d.id = coalesce(w.domain_id, p.domain_id)
-    WHERE w.retry_budget IS NOT NULL AND (w.project_id = ANY(%(projects)s::bigint[])
-        OR w.domain_id = ANY(%(domains)s::bigint[])
-        OR %(all)s AND w.project_id IS NULL)
+    WHERE w.retry_budget IS NOT NULL
     UNION ALL
-    SELECT 'queue:' || q.id, 3, d.name || '/' || p.name || '/' || q.name, q.retry_budget::text
+    SELECT 'queue:' || q.id, 3, d.name || '/' || p.name || '/' || q.name, q.retry_budget::text,
+        q.id, NULL, q.project_id
     FROM sessions_app_queue q JOIN sessions_app_project p ON p.id = q.project_id
     JOIN sessions_app_domain d ON d.id = p.domain_id
-    WHERE q.retry_budget IS NOT NULL AND q.project_id = ANY(%(projects)s::bigint[])
+    WHERE q.retry_budget IS NOT NULL
+"""
+_HELD = f"""
+    SELECT count(*) FROM (SELECT FROM sessions_app_retrydecision h
+        WHERE h.state = 'held' AND h.held_for = 'shared_budget' AND h.held_key = f.key
+        LIMIT {MOST_HELD}) AS waiting
 """
 _PAGE = f"""
-    SELECT f.key, f.name, f.budget, t.spent_since, coalesce(t.spent_times, 0), (
-        SELECT count(*) FROM (SELECT FROM sessions_app_retrydecision h
-            WHERE h.state = 'held' AND h.held_for = 'shared_budget' AND h.held_key = f.key
-            LIMIT {MOST_HELD}) AS waiting)
+    SELECT f.key, f.name, f.budget, t.spent_since, coalesce(t.spent_times, 0), ({_HELD})
     FROM ({_FOUND}) AS f LEFT JOIN sessions_app_retrybudgetstate t ON t.scope = f.key
+    WHERE f.project_id = ANY(%(projects)s::bigint[]) OR f.domain_id = ANY(%(domains)s::bigint[])
+        OR %(all)s AND f.project_id IS NULL
     ORDER BY f.level, f.name LIMIT %(limit)s OFFSET %(offset)s
+"""
+_SPENT = f"""
+    SELECT f.key, f.row, f.name, f.budget, t.spent_since, ({_HELD})
+    FROM ({_FOUND}) AS f JOIN sessions_app_retrybudgetstate t ON t.scope = f.key
+    WHERE t.spent_since IS NOT NULL
+    ORDER BY t.spent_since, f.key LIMIT %s
 """
 
 
@@ -105,4 +115,28 @@ def budgets_listed(
     return [
         BudgetShown(key, name, budgets[key], since, times, held, standings[key])
         for key, name, _, since, times, held in rows
+    ]
+
+
+class BudgetSpent(NamedTuple):
+    """A shared budget that is spent: its scope, and what it holds up."""
+
+    key: str
+    row: int
+    """The id of the retry settings, or of the queue, that have it."""
+    name: str
+    budget: SharedBudget
+    spent_since: datetime
+    held: int
+
+
+def budgets_spent(limit: int) -> list[BudgetSpent]:
+    """Return at most `limit` spent budgets of all scopes, those spent for longest first, in one
+    statement."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SPENT, [limit])
+        rows = cursor.fetchall()
+    return [
+        BudgetSpent(key, row, name, SharedBudget.model_validate_json(budget), since, held)
+        for key, row, name, budget, since, held in rows
     ]

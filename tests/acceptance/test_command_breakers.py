@@ -119,5 +119,11 @@ def test_a_breaker_is_opened_listed_and_closed(reprise: Reprise, client: Client)
     assert reprise("breaker", "list", "--state", "open", "-o", "json").stdout.strip() == "[]"
     (left,) = client.breakers(signature=KEY)
     assert (left.state, left.muted, left.reason) == ("closed", True, "it is up again")
+    told = reprise("breaker", "events", opened[1], "-o", "json")
+    assert [(each["type"], each["reason"]) for each in json.loads(told.stdout)] == [
+        ("closed", "it is up again"),
+        ("opened", "the licence server is down"),
+    ]
+    assert "the licence server is down" in reprise("breaker", "events", opened[1]).stdout
     unknown = reprise("breaker", "close", "00000000-0000-7000-8000-000000000000")
     assert (unknown.returncode, unknown.stdout) == (3, "")

@@ -64,7 +64,7 @@ def test_a_storm_passes_and_nothing_is_lost(demo: Program, tmp_path: Path) -> No
         )
     assert re.search(r"^  all +200 +[1-9]\d* +[1-9]\d* ", worth, re.MULTILINE), worth
     noticed = text.partition("What Reprise noticed by itself, and what that saved:")[2]
-    for what in ("Bad nodes", "Broken image", "Progress"):
+    for what in ("Bad nodes", "Broken image", "Progress", "Retries without end"):
         assert f"\n  {what}: " in noticed, noticed
     shares = re.findall(r"^  (\d) +\d +\d+\.\d% +\d+\.\d%$", text, re.MULTILINE)
     assert shares == ["1", "2", "4"]

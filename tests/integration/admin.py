@@ -130,6 +130,7 @@ class World:
         )
         factories.schedule(project, user)
         factories.breaker(project)
+        factories.spent_budget(extra)
         hook = webhook_create(
             project=project, url="https://example.com/", event_types=[], description="", by="root"
         )

@@ -108,6 +108,7 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     # Without a project, it is the cluster's.
     ("POST", "breakers/"): making(WRITE_CLUSTER),
     ("GET", BREAKER): READ_PROJECT,
+    ("GET", f"{BREAKER}events/"): READ_PROJECT,
     ("POST", f"{BREAKER}close/"): WRITE_PROJECT,
     ("GET", f"{SESSION}events/"): READ_SESSION,
     ("GET", f"{SESSION}logs/"): READ_SESSION,

@@ -37,6 +37,10 @@ QUERIES: dict[str, tuple[str, Row]] = {
     "failures": (f"failures {_PAGE}", ("GET", "failures/")),
     "breaker": ('breaker(id: "{breaker}") { signature }', ("GET", BREAKER)),
     "breakers": (f"breakers {_PAGE}", ("GET", "breakers/")),
+    "breakerEvents": (
+        'breakerEvents(id: "{breaker}") { pageInfo { hasNextPage } }',
+        ("GET", f"{BREAKER}events/"),
+    ),
     "retryBudgets": (f"retryBudgets {_PAGE}", ("GET", "retry-budgets/")),
     "retryReport": ("retryReport { total { chains } }", ("GET", "reports/retries/")),
     "audit": (f"audit {_PAGE}", ("GET", "audit/")),

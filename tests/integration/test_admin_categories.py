@@ -81,6 +81,7 @@ def test_making_changing_and_deleting_are_audited(client: Client) -> None:
         ("# why\n- {onExitCode: 7}", "matchers[0].onExitCode (line 2): is not a known field"),
         (CODE_7 + "- containerName: main", "matchers[1] (line 2): needs a matcher"),
         ("- onPodMessage: {pattern: '('}", "matchers[0].onPodMessage.pattern (line 1): "),
+        (CODE_7 + "- onSignatureTitle: {}", "matchers[1].onSignatureTitle.pattern (line 2): "),
     ],
 )
 def test_a_fault_is_told_with_its_path_and_its_line(

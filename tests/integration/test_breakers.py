@@ -3,10 +3,12 @@
 import json
 import re
 from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -40,8 +42,9 @@ from sessions_app.services.failures.count import failures_count
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import sweep_retries
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, admin
 from tests.factories import decision, policy, reread, tip
+from tests.graphs import Graph
 from tests.invariants import check_all
 from tests.racing import race
 
@@ -466,6 +469,54 @@ def test_a_list_is_a_fixed_number_of_statements(at: Project) -> None:
     assert counts[0] == counts[1]
 
 
+def test_its_events_are_listed_newest_first(at: Project, graph: Graph) -> None:
+    root = admin()
+    breaker, _ = opened(at)
+    path = f"breakers/{breaker.pk}/events/"
+    breaker_close(breaker.pk, reason="it is up again", mute=False, by="ann")
+    found = root.read(path)["results"]
+    told = [(each["type"], each["reason"], each["by"], each["chains"]) for each in found]
+    assert told == [
+        ("closed", "it is up again", "ann", 3),
+        ("opened", "3 chains failed so within 600 s", "", 3),
+    ]
+    assert root.pages(f"{path}?page_size=1") == [[each] for each in found]
+    fields = "edges { node { at type reason by chains } }"
+    asked = f'{{ breakerEvents(id: "{breaker.pk}") {{ {fields} }} }}'
+    edges = graph.ask(asked)["breakerEvents"]["edges"]
+    assert [each["node"]["type"] for each in edges] == ["closed", "opened"]
+    gone = "breakers/00000000-0000-4000-8000-000000000000/events/"
+    assert root.call("GET", gone).status_code == 404
+
+
+def test_its_events_are_a_fixed_number_of_statements(at: Project) -> None:
+    root = admin()
+    counts = []
+    for number in (1, 20):
+        for _ in range(number):
+            breaker = breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+            breaker_close(breaker.pk, reason="", mute=False, by="ann")
+        path = f"breakers/{breaker.pk}/events/"
+        root.read(path)  # the first call with a token writes that it was used
+        with CaptureQueriesContext(connection) as seen:
+            assert len(root.read(path)["results"]) == 2 * number + (2 if number > 1 else 0)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+def test_the_clusters_events_are_told_once_and_name_nobody_to_others(at: Project) -> None:
+    breaker = breaker_open(None, None, "0123456789ab", reason="known", by="ann")
+    breaker.projects = [at.pk, factories.project("other").pk]
+    breaker.save()
+    breaker_close(breaker.pk, reason="fine", mute=False, by="ann")
+    path = f"breakers/{breaker.pk}/events/"
+    viewer = Api(factories.token(factories.user("vera", project=at, role=Role.VIEWER)))
+    root = admin()
+    for api, reason, by in ((root, "fine", "ann"), (viewer, "", "")):
+        (closed,) = api.read(path)["results"]
+        assert (closed["type"], closed["reason"], closed["by"]) == ("closed", reason, by)
+
+
 def test_it_is_measured_and_swept_by_the_task(at: Project) -> None:
     breaker, found = opened(at)
     (metric,) = (each for each in _Database().collect() if each.name == "reprise_breakers_open")
@@ -504,3 +555,62 @@ def test_the_night_page_names_open_breakers(at: Project) -> None:
     assert (problem.kind, problem.subject) == ("breaker_open", str(made.pk))
     assert "acme/work" in problem.sentence
     assert "the licence server is down" in problem.sentence
+
+
+def rebuilt() -> str:
+    """What the command says that counts everything anew."""
+    told = StringIO()
+    call_command("rebuild_failures", stdout=told)
+    return told.getvalue()
+
+
+def counted() -> list[tuple[Any, ...]]:
+    rows = BreakerFailure.objects.order_by("root_id")
+    return list(rows.values_list("root_id", "signature", "project_id", "queue_id", "failed_at"))
+
+
+def states() -> dict[str, tuple[Any, ...]]:
+    rows = Breaker.objects.values_list("signature", "state", "muted", "opened_by", "chains")
+    return {signature: tuple(rest) for signature, *rest in rows}
+
+
+def test_a_rebuild_makes_breakers_as_the_log_tells_them(at: Project) -> None:
+    breaker, _ = opened(at)
+    by_hand = breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+    muted = breaker_open(at, None, "ba9876543210", reason="known", by="ann")
+    breaker_close(muted.pk, reason="harmless", mute=True, by="ann")
+    before = counted(), states()
+    closed = {"state": "closed", "closed_at": F("opened_at")}
+    Breaker.objects.filter(pk__in=[breaker.pk, by_hand.pk]).update(**closed)
+    BreakerFailure.objects.all().delete()
+    FailureReader.objects.filter(pk=3).delete()
+    # Nothing speaks for this one: no chain failed so, and no retry waits for it.
+    forgotten = factories.breaker(at, signature="000000000000")
+    Breaker.objects.filter(pk=forgotten.pk).update(opened_at=F("opened_at") - timedelta(days=1))
+    assert "open breakers: 2\n" in rebuilt()
+    assert states().pop("000000000000")[0] == "closed"
+    forgotten.delete()
+    assert (counted(), states()) == before
+    assert SessionEvent.objects.filter(type="breaker.opened").count() == 3
+    assert check_all() == []
+
+
+def test_a_rebuild_opens_what_the_last_failures_open_but_not_what_people_closed(
+    at: Project,
+) -> None:
+    breaker, found = opened(at)
+    breaker.delete()
+    assert "open breakers: 1\n" in rebuilt()
+    again = Breaker.objects.get()
+    assert (again.state, again.chains, again.opened_by) == ("open", 3, "")
+    assert hold(found[0])[2] == str(again)
+    breaker_close(again.pk, reason="it is up again", mute=False, by="ann")
+    assert "open breakers: 0\n" in rebuilt()
+    assert check_all() == []
+
+
+def test_without_a_rule_a_rebuild_counts_nothing(at: Project) -> None:
+    chains(at, 3)
+    assert "open breakers: 0\n" in rebuilt()
+    assert not BreakerFailure.objects.exists()
+    assert not FailureReader.objects.filter(pk=3).exists()

@@ -1,9 +1,13 @@
 """Failures are counted by their signatures, behind the log: each once, for its project."""
 
+import json
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -23,7 +27,7 @@ from sessions_app.services.failures.count import (
 )
 from sessions_app.services.sessions import retention
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, admin
 from tests.audit import audited_acts
 from tests.factories import policy, reread, tip
 from tests.graphs import Graph
@@ -322,3 +326,34 @@ def test_a_rule_decides_about_a_signature(at: Project) -> None:
     ]
     reasons = [factories.decision(root).reason for root in roots]
     assert reasons == ["rule_fail", "inline_retry"]
+
+
+POLICIES = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+EXAMPLE = re.search(r"```yaml\n(name: unlabelled_rows\n.*?)```", POLICIES, re.DOTALL)
+LABELLED = """\
+Traceback (most recent call last):
+  File "<string>", line 8, in <module>
+  File "<string>", line 5, in check
+ValueError: row 711 has no label
+"""
+
+
+def test_a_category_knows_failures_by_their_title(at: Project) -> None:
+    assert EXAMPLE is not None
+    category, api = yaml.safe_load(EXAMPLE[1]), admin()
+    assert api.post("failure-categories/", category).status_code == 201
+    rule = {"action": "Fail", "onFailureCategory": [category["name"]]}
+    factories.named_policy("known", rules=[rule], project=at)
+    asked: dict[str, Any] = {"retry_policy": RETRIED, "retry_policies": ["known"]}
+    other = failed(factories.submit(at, **asked), "error: disk is full\n")
+    known = failed(factories.submit(at, **asked), LABELLED)
+    assert known.failure_title == "ValueError: row # has no label (<string>:check)"
+    assert (other.failure_category, known.failure_category) == ("", category["name"])
+    reasons = [factories.decision(each).reason for each in (other, known)]
+    assert reasons == ["inline_retry", "rule_fail"]
+    # The title is kept, so that a simulation of the past decides alike.
+    window = {"project": "acme/work", "since": (known.created_at - timedelta(days=1)).isoformat()}
+    found = json.loads(b"".join(api.post("retry-policies/simulate/", {"history": window})))
+    decided = [each["attempts"][0]["failure_category"] for each in found["chains"]]
+    assert sorted(filter(None, decided)) == [category["name"]]
+    assert found["summary"]["changed"] == []

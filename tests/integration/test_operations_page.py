@@ -19,7 +19,15 @@ from reprise.monitoring.metrics import events_count
 from retry.engine.decide import Mode
 from scheduler.models import Executor, Node
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.models import Project, RetryDecision, RetrySettings, RetrySlots, Session
+from sessions_app.models import (
+    Project,
+    Queue,
+    RetryBudgetState,
+    RetryDecision,
+    RetrySettings,
+    RetrySlots,
+    Session,
+)
 from sessions_app.models.tenants import Role
 from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
@@ -163,6 +171,68 @@ def test_nodes_that_are_out_have_their_buttons(at: Project, calm: None) -> None:
     assert "Yes, " in prose(client.get(release))
     assert "gets leases again." in prose(client.post(release, follow=True))
     assert problems() == {}
+
+
+def test_an_open_breaker_is_closed_with_its_button(at: Project, calm: None) -> None:
+    breaker = factories.breaker(at, reason="the licence server is down")
+    (seen,) = problems().values()
+    assert (seen["kind"], seen["subject"]) == ("breaker_open", str(breaker.pk))
+    assert seen["acts"] == [{"name": "breaker_close", "of": str(breaker.pk)}]
+    client, address = operator(), f"/operations/breaker_close/?of={breaker.pk}"
+    assert address in client.get("/operations/").content.decode()
+    assert f"Close the breaker of {breaker.signature}?" in prose(client.get(address))
+    told = prose(client.post(address, {"reason": "it is up again"}, follow=True))
+    assert f"The breaker of {breaker.signature} (acme/work) is closed." in told
+    assert problems() == {}
+    (entry,) = audited_acts().filter(action="breaker.close")
+    assert (entry.actor, entry.data["reason"]) == ("root", "it is up again")
+    for gone in ("no id", "00000000-0000-4000-8000-000000000000"):
+        assert client.get(f"/operations/breaker_close/?of={gone}").status_code == 404
+
+
+def test_spent_budgets_tell_what_they_hold_and_lead_to_their_forms(at: Project, calm: None) -> None:
+    queue = factories.queue(at, "one")
+    keys = {}
+    for scope, name in ((None, "cluster"), (at, "acme/work"), (queue, "acme/work/one")):
+        keys[name] = factories.spent_budget(scope).scope
+    RetryBudgetState.objects.create(scope="project:0", spent_since=None, judged_at=timezone.now())
+    Queue.objects.filter(pk=queue.pk).update(retry_budget={"over": "fail"})
+    held = factories.settle(factories.submit(at, retry_policy=LATER))
+    RetryDecision.objects.filter(session=held).update(
+        state="held", held_for="shared_budget", held_key=keys["acme/work"], held_order=at_minutes(1)
+    )
+    seen = {
+        each["subject"]: each
+        for each in admin().read("operations/")["problems"]
+        if each["kind"] == "budget_spent"
+    }
+    assert {name: each["affected"]["value"] for name, each in seen.items()} == {
+        "cluster": 0,
+        "acme/work": 1,
+        "acme/work/one": 0,
+    }
+    said = "The shared retry budget of {} is spent: {}."
+    waits, ends = "retries over it wait for room", "chains that fail there end"
+    assert {name: each["sentence"] for name, each in seen.items()} == {
+        "cluster": said.format("the cluster", waits),
+        "acme/work": said.format("acme/work", waits),
+        "acme/work/one": said.format("acme/work/one", ends),
+    }
+    assert {each["severity"] for each in seen.values()} == {"warning"}
+    assert all(each["since"] for each in seen.values())
+    client = operator()
+    page = client.get("/operations/").content.decode()
+    links = {
+        name: link for link, name in re.findall(r'<a href="([^"]+)">Form of ([^<]+)</a>', page)
+    }
+    cluster, own = (RetrySettings.objects.get(project=scope).pk for scope in (None, at))
+    assert links == {
+        "cluster": f"/admin/sessions_app/retrysettings/{cluster}/change/",
+        "acme/work": f"/admin/sessions_app/retrysettings/{own}/change/",
+        "acme/work/one": f"/admin/sessions_app/queue/{queue.pk}/change/",
+    }
+    for link in links.values():
+        assert 'name="retry_budget"' in client.get(link).content.decode()
 
 
 def test_work_that_is_late_or_held(at: Project, calm: None) -> None:

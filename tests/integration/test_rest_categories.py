@@ -22,6 +22,7 @@ MATCHERS: list[dict[str, Any]] = [
     {"onTerminationMessage": {"pattern": "CUDA"}, "containerName": "main"},
     {"onExitCodes": {"operator": "NotIn", "values": [1, 77]}, "onConditions": ["OOMKilled"]},
     {"onPodMessage": {"pattern": "gpu"}},
+    {"onSignatureTitle": {"pattern": "^RuntimeError: NCCL"}},
 ]
 
 
@@ -101,7 +102,7 @@ def test_missing_categories_are_a_404(api: Api) -> None:
         ({"matchers": None}, "matchers"),
         ({"matchers": [{}]}, "matchers[0]"),
         ({"matchers": [{"containerName": "main"}]}, "matchers[0]"),
-        ({"matchers": MATCHERS * 34}, "matchers"),
+        ({"matchers": MATCHERS * 26}, "matchers"),
         ({"matchers": [MATCHERS[0], {"onCauses": ["unknown"]}]}, "matchers[1].onCauses"),
         ({"matchers": [{"onConditions": ["Bad"]}]}, "matchers[0].onConditions[0]"),
         (
@@ -109,6 +110,7 @@ def test_missing_categories_are_a_404(api: Api) -> None:
             "matchers[0].onExitCodes.values[0]",
         ),
         ({"matchers": [{"onPodMessage": {"pattern": "("}}]}, "matchers[0].onPodMessage.pattern"),
+        ({"matchers": [{"onSignatureTitle": "NCCL"}]}, "matchers[0].onSignatureTitle"),
         ({"position": 2**31}, "position"),
         ({"position": 1.5}, "position"),
         ({"position": True}, "position"),

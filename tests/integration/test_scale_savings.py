@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 
 from executor.drivers.simulated.script import own_course
-from reprise.scale.judgement import Scope
-from reprise.scale.plan import MOST_RETRIES, POLICIES, STOPPED_AFTER, Plan
-from reprise.scale.savings import kept_steps, savings, stopped_chains, suspect_nodes
+from reprise.scale.judgement import Scope, chains_left, held_chains
+from reprise.scale.plan import ENDLESS, MOST_ENDLESS, MOST_RETRIES, POLICIES, STOPPED_AFTER, Plan
+from reprise.scale.savings import held_tenant, kept_steps, savings, stopped_chains, suspect_nodes
 from retry.evidence.termination import Termination
+from retry.policies.shared_budget import SharedBudget
 from scheduler.models import Executor, Node
 from sessions_app.locks import database_now
-from sessions_app.models import Project, RetryDecision, Session
+from sessions_app.models import Project, RetryDecision, RetrySettings, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.sessions.cancel import chains_cancel
 from tests import factories
 from tests.factories import policy, tip
 
@@ -44,10 +46,11 @@ def again() -> None:
 
 
 def test_nothing_noticed_is_said_so(scope: Scope) -> None:
-    nodes, image, progress = savings(scope)
+    nodes, image, progress, tenant = savings(scope)
     assert nodes.startswith("Bad nodes: none was found.")
     assert image == "Broken image: no session ran with it."
     assert progress == "Progress: no session went on from a checkpoint."
+    assert tenant == "Retries without end: no session asked for them."
 
 
 def test_a_broken_image_is_stopped(at: Project, scope: Scope) -> None:
@@ -76,6 +79,35 @@ def test_work_behind_a_checkpoint_is_kept(at: Project, scope: Scope) -> None:
         "Progress: 1 session failed, and went on from their last checkpoint. That kept 45 s of "
         "the 60 s that their failed attempts had run."
     )
+
+
+def test_a_tenant_without_end_is_held_by_its_budget(at: Project, scope: Scope) -> None:
+    tenant = factories.project(ENDLESS)
+    factories.named_policy(ENDLESS, rules=POLICIES[ENDLESS]["rules"])
+    budget = SharedBudget(ratio=0, burst=1).stored()
+    RetrySettings.objects.create(project=tenant, retry_budget=budget)
+    both = Scope([at.pk, tenant.pk], scope.since)
+    for _ in range(3):
+        ended(factories.submit(tenant, retry_policies=[ENDLESS]), exit_code=1)
+    again()
+    (child,) = Session.objects.filter(project=tenant, retry_count=1)
+    ended(child, exit_code=1)
+    again()
+    ended(factories.submit(at), exit_code=0, status="terminated")
+    assert chains_left(both) == 0
+    held = held_chains(both)
+    assert sorted(held) == sorted(
+        Session.objects.filter(retry_count=0, project=tenant).values_list("pk", flat=True)
+    )
+    assert chains_cancel(held, by="demo") == dict.fromkeys(held)
+    left = 3 * MOST_ENDLESS - 1
+    assert held_tenant(both) == (
+        f"Retries without end: 3 sessions of scale/endless failed, and asked for {MOST_ENDLESS} "
+        "retries each. The shared budget of the project let 1 go, and held 3 sessions until the "
+        f"end. That saved up to {left} retries that could not succeed, or {left / 60:.1f} h of run "
+        "time: the project had 80.0% of what all ran, instead of 99.7%."
+    )
+    assert held_chains(both) == []
 
 
 def test_a_bad_node_is_told_with_what_the_others_spared(at: Project, scope: Scope) -> None:
@@ -109,7 +141,10 @@ def test_the_plan_has_what_is_to_be_noticed() -> None:
     assert script["bad_nodes"] == {"sim-3": 0.8}
     bodies = list(PLAN.bodies("run"))
     images = {body["image"] for body in bodies}
-    assert images == {"any-image", "broken:2", "trainer:1"}
+    assert images == {"any-image", "broken:2", "trainer:1", "endless:1"}
+    own = [body for body in bodies if body["project"] == "scale/endless"]
+    assert {(body["queue"], body["image"]) for body in own} == {("endless", "endless:1")}
+    assert own_course(own[0]["environ"]["REPRISE_SIMULATE"], 50).exit_code == 1
     trainer = next(body for body in bodies if body["image"] == "trainer:1")
     text = trainer["environ"]["REPRISE_SIMULATE"]
     first, second = own_course(text, 0), own_course(text, 1)

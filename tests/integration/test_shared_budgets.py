@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from retry.evidence.termination import Termination
 from sessions_app.locks import database_now
 from sessions_app.models import (
+    FailureReader,
     Project,
     RetryBudgetMinute,
     RetryBudgetState,
@@ -21,7 +22,7 @@ from sessions_app.models import (
     Session,
     SessionEvent,
 )
-from sessions_app.services.budgets.sweep import budgets_sweep
+from sessions_app.services.budgets.sweep import budgets_rebuild, budgets_sweep
 from sessions_app.services.chains.dispatch import DispatchResult, retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.over_budget import over_budget_resume
@@ -269,3 +270,49 @@ def test_two_dispatchers_never_go_over_it(at: Project, owner: User) -> None:
     assert Session.objects.exclude(parent=None).count() == 7
     assert retries_counted(f"project:{at.pk}") == 7
     assert check_all() == []
+
+
+def kept() -> list[tuple[Any, ...]]:
+    rows = RetryBudgetMinute.objects.order_by("scope", "minute")
+    return list(rows.values_list("scope", "minute", "first_attempts", "retries"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rebuild_counts_what_was_charged_and_submitted(at: Project, owner: User) -> None:
+    """By hand, and after causes of the platform, a retry counts in no budget but where it asks."""
+    budget(None, ratio=0.5, burst=5, platform=True)
+    budget(at, burst=3)
+    budgets_sweep()
+    sessions = failed(at, owner, 4)
+    retries_dispatch()
+    failed(at, owner, 1, PREEMPTED)
+    retries_dispatch()
+    session_retry(sessions[-1].pk, sessions[-1].root_id, by="ann")
+    assert budgets_sweep() == 1
+    before = kept()
+    sums = [
+        [sum(row[each] for row in before if row[0] == scope) for each in (2, 3)]
+        for scope in ("cluster", f"project:{at.pk}")
+    ]
+    assert sums == [[5, 4], [5, 3]]
+    (state,) = RetryBudgetState.objects.filter(spent_since__isnull=False)
+    RetryBudgetMinute.objects.update(first_attempts=77, retries=0)
+    FailureReader.objects.filter(pk=4).delete()
+    assert budgets_rebuild() == 1
+    assert kept() == before
+    (again,) = RetryBudgetState.objects.filter(spent_since__isnull=False)
+    assert (again.scope, again.spent_since) == (state.scope, state.spent_since)
+    # What is submitted from now on counts once.
+    failed(at, owner, 1)
+    budgets_sweep()
+    assert sum(row[2] for row in kept() if row[0] == "cluster") == 6
+    assert check_all() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_budget_a_rebuild_counts_nothing(at: Project, owner: User) -> None:
+    failed(at, owner, 2)
+    retries_dispatch()
+    assert budgets_rebuild() == 0
+    assert not RetryBudgetMinute.objects.exists()
+    assert not FailureReader.objects.filter(pk=4).exists()

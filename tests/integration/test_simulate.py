@@ -364,3 +364,14 @@ def test_an_executors_token_is_not_for_this() -> None:
 def test_simulate_is_no_policy(api: Api) -> None:
     assert api.get(PATH).status_code == 405
     assert UUID(simulated(api, FAILED)["attempts"][0]["session_id"]).version == 5
+
+
+def test_a_given_end_has_the_title_that_its_message_tells(api: Api) -> None:
+    matchers = [{"onSignatureTitle": {"pattern": "^RuntimeError: NCCL timeout after #"}}]
+    ends = [f"RuntimeError: NCCL {word} after 1800000 ms" for word in ("timeout", "crash")]
+    body = {
+        "failure_categories": [{"name": "network", "matchers": matchers}],
+        "chains": [{"terminations": [{"exit_code": 1, "message": text}]} for text in ends],
+    }
+    found = answered(api.post(PATH, body))["chains"]
+    assert [each["attempts"][0]["failure_category"] for each in found] == ["network", None]

@@ -18,7 +18,7 @@ from reprise_client.cli.words import when
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reprise_client.models import Breaker
+    from reprise_client.models import Breaker, BreakerEvent
 
 app = typer.Typer(
     help="List signatures of failures whose retries wait; open and close their breakers.",
@@ -62,6 +62,24 @@ def list_(
     )
 
 
+@app.command("events")
+def events(
+    ctx: typer.Context,
+    breaker: Annotated[str, typer.Argument(metavar="ID", help="A breaker, as `list` shows it.")],
+    *,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """List when a breaker opened and closed, and why, the newest first."""
+    found = list(islice(client_of(ctx).breaker_events(breaker, page_size=min(limit, 500)), limit))
+    emit(
+        output,
+        [plain(each) for each in found],
+        table=lambda: _events_table(found, local_now()),
+        names=(each.type for each in found),
+    )
+
+
 @app.command("open")
 def open_(
     ctx: typer.Context,
@@ -94,6 +112,13 @@ def close(
     """Close a breaker. What it held goes on."""
     made = client_of(ctx).breaker_close(breaker, reason=reason, mute=mute)
     typer.echo(f"breaker/{made.id} is closed{' and muted' if made.muted else ''}")
+
+
+def _events_table(found: Iterable[BreakerEvent], now: datetime) -> RenderableType:
+    return grid(
+        ["AT", "WHAT", "CHAINS", "BY", "WHY"],
+        ([when(each.at, now), each.type, str(each.chains), each.by, each.reason] for each in found),
+    )
 
 
 def _table(found: Iterable[Breaker], now: datetime) -> RenderableType:

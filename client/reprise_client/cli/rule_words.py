@@ -13,6 +13,7 @@ MATCHERS = (
     "onExitCodes",
     "onTerminationMessage",
     "onPodMessage",
+    "onSignatureTitle",
 )
 _Values = Mapping[str, Any]
 
@@ -67,6 +68,7 @@ _MATCHER_WORDS: dict[str, Callable[[Any], str]] = {
     "onExitCodes": _codes,
     "onTerminationMessage": lambda value: f"a termination message with /{value.get('pattern')}/",
     "onPodMessage": lambda value: f"a pod message with /{value.get('pattern')}/",
+    "onSignatureTitle": lambda value: f"a signature with /{value.get('pattern')}/ in its title",
 }
 
 

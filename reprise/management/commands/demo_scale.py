@@ -30,6 +30,7 @@ from sessions_app.models import Project
 from sessions_app.selectors.reports import ReportWanted, retry_report
 from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.tenants import project_ensure
+from sessions_app.services.sessions.cancel import chains_cancel
 
 BULK = 500
 LOOK_SECONDS = 1.0
@@ -97,6 +98,7 @@ class Command(DemoCommand):
             for agent in agents:
                 server.add_agent(agent)
             self._await_end(server, scope)
+            self._cancel_held(server, scope)
         self._sum_up(scope)
         self._check(scope, acknowledged)
         self._farewell(credentials, data_dir)
@@ -151,6 +153,13 @@ class Command(DemoCommand):
                 return
             server.look_after()
             time.sleep(LOOK_SECONDS)
+
+    def _cancel_held(self, server: Standalone, scope: judgement.Scope) -> None:
+        """Cancel the chains that a shared budget holds: it would do so for an hour."""
+        held = judgement.held_chains(scope)
+        for begin in range(0, len(held), BULK):
+            chains_cancel(held[begin : begin + BULK], by=BY)
+        self._await_end(server, scope)
 
     def _sum_up(self, scope: judgement.Scope) -> None:
         all_in_all = judgement.totals(scope)

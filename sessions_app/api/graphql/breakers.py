@@ -14,12 +14,12 @@ from sessions_app.api.graphql.nodes import RestObject
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.render.breaker_render import breakers_json
+from sessions_app.api.render.breaker_render import breaker_events_json, breakers_json
 from sessions_app.api.requests.breakers import BreakerFilter
 from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Actor
 from sessions_app.models import Breaker as Row
-from sessions_app.selectors.breakers import breaker_get, breakers_listed
+from sessions_app.selectors.breakers import breaker_events, breaker_get, breakers_listed
 
 _Shape: Any = shape_of(shapes.Breaker)
 
@@ -29,6 +29,14 @@ class Breaker(_Shape, RestObject):
 
 
 BreakerConnection = connection_to(Breaker)
+_EventShape: Any = shape_of(shapes.BreakerEvent)
+
+
+class BreakerEvent(_EventShape, RestObject):
+    """A breaker opened or closed."""
+
+
+BreakerEventConnection = connection_to(BreakerEvent)
 
 
 class BreakerQueries:
@@ -40,6 +48,19 @@ class BreakerQueries:
         "Breakers, open and closed ones: those of projects, and the cluster's.",
         **arguments_of(BreakerFilter),
     )
+
+    breaker_events = pages(
+        BreakerEventConnection,
+        "When a breaker opened and closed, and why: the newest first.",
+        id=graphene.Argument(scalars.UUID, required=True),
+    )
+
+    @staticmethod
+    def resolve_breaker_events(_root: None, info: Any, id: UUID, **asked: Any) -> dict[str, Any]:
+        page, actor = Page.of(asked), actor_of(info)
+        found = breaker_get(actor, id)
+        render = partial(breaker_events_json, actor, found)
+        return page_of(BreakerEvent, breaker_events(found), RowCursor("-seq"), page, render)
 
     @staticmethod
     def resolve_breaker(_root: None, info: Any, id: UUID) -> Peer[Row]:

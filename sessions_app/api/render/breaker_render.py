@@ -6,7 +6,7 @@ from typing import Any
 from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Actor
-from sessions_app.models import Breaker
+from sessions_app.models import Breaker, SessionEvent
 from sessions_app.selectors.breakers import breakers_hold_counts
 
 
@@ -16,9 +16,37 @@ def breakers_json(actor: Actor, breakers: Sequence[Breaker]) -> list[dict[str, A
     return [_breaker(each, held.get(str(each), 0), actor) for each in breakers]
 
 
+def breaker_events_json(
+    actor: Actor, breaker: Breaker, events: Sequence[SessionEvent]
+) -> list[dict[str, Any]]:
+    """Return the events of a breaker."""
+    whole = _sees_whole(actor, breaker)
+    return [_event(each, whole=whole) for each in events]
+
+
+def _event(event: SessionEvent, *, whole: bool) -> dict[str, Any]:
+    by = event.data["by"]
+    return rendered(
+        shapes.BreakerEvent,
+        event,
+        at=event.time,
+        type=event.type.removeprefix("breaker."),
+        reason=event.data["reason"] if whole or not by else "",
+        by=by if whole else "",
+        chains=event.data["chains"],
+    )
+
+
+def _sees_whole(actor: Actor, breaker: Breaker) -> bool:
+    """Return whether somebody sees all of a breaker.
+
+    The cluster's breakers are seen by everybody, people and sessions of others are not.
+    """
+    return breaker.project is not None or actor.is_cluster_admin
+
+
 def _breaker(breaker: Breaker, held: int, actor: Actor) -> dict[str, Any]:
-    # The cluster's breakers are seen by everybody, people and sessions of others are not.
-    whole = breaker.project is not None or actor.is_cluster_admin
+    whole = _sees_whole(actor, breaker)
     return rendered(
         shapes.Breaker,
         breaker,

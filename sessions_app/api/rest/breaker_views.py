@@ -11,12 +11,12 @@ from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import breakers as operations
-from sessions_app.api.render.breaker_render import breakers_json
+from sessions_app.api.render.breaker_render import breaker_events_json, breakers_json
 from sessions_app.api.requests.breakers import BreakerClose, BreakerFilter, BreakerOpen
-from sessions_app.api.requests.queries import query_of
+from sessions_app.api.requests.queries import PageQuery, query_of
 from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.selectors.breakers import breaker_get, breakers_listed
+from sessions_app.selectors.breakers import breaker_events, breaker_get, breakers_listed
 
 
 class BreakersView(RestView):
@@ -56,6 +56,25 @@ class BreakerView(RestView):
         """One breaker."""
         found = breaker_get(self.actor, breaker_id)
         return Response(breakers_json(self.actor, [found])[0])
+
+
+class BreakerEventsView(RestView):
+    """`/breakers/{breaker_id}/events/`."""
+
+    actions: ClassVar = {"GET": Action.BREAKER_READ}
+
+    @extend_schema(
+        operation_id="breaker_events",
+        parameters=query_parameters(PageQuery),
+        responses=shapes.BreakerEventPage,
+    )
+    def get(self, request: Request, breaker_id: UUID) -> Response:
+        """When a breaker opened and closed, and why: the newest first."""
+        query_of(PageQuery, request.query_params)
+        found = breaker_get(self.actor, breaker_id)
+        cursor = RowCursor("-seq")
+        page = cursor.read(breaker_events(found), request)
+        return cursor.get_paginated_response(breaker_events_json(self.actor, found, page))
 
 
 class BreakerCloseView(RestView):

@@ -45,5 +45,22 @@ class Breaker(BaseModel):
     admin."""
 
 
+class BreakerEvent(BaseModel):
+    """A breaker opened or closed."""
+
+    at: datetime
+    type: Literal["opened", "closed"]
+    reason: str
+    """Why; "" for the cluster's if a person did it and one is no cluster admin. Likewise `by`."""
+    by: str
+    """Who did it; "" for the engine itself."""
+    chains: int
+    """The number of chains that failed so when it opened; 0 if a person opened it."""
+
+
+class BreakerEventPage(Page[BreakerEvent]):
+    """What happened to a breaker, the newest first."""
+
+
 class BreakerPage(Page[Breaker]):
     """Breakers, those that opened last first."""

@@ -202,12 +202,14 @@ class _Call:
             return None
         known = given.session_id
         termination = Termination.from_json(value)
+        # As far as the message tells it: nobody gives what the program printed.
+        failure = signature(termination) if termination.status == "error" else None
         return Ending(
             termination,
             made_up_id(chain, position) if known is None else str(known),
             given.at,
-            # As far as the message tells it: nobody gives what the program printed.
-            signature=signature(termination).key if termination.status == "error" else "",
+            signature=failure.key if failure else "",
+            title=failure.title if failure else "",
             advanced=bool(given.made_progress),
         )
 

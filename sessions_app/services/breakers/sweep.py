@@ -14,7 +14,7 @@ from django.db import connection
 
 from retry.breakers import BreakerRule, opens, scope_key
 from retry.evidence.causes import FAILURE_CAUSES
-from sessions_app.core.cursors import Cursor
+from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import (
@@ -93,6 +93,25 @@ _CANDIDATES = f"""
     WHERE b.id IS NULL OR b.state = 'closed' AND NOT b.muted AND f.failed_at > b.closed_at
     GROUP BY r.project_id, r.queue_id, r.breaker::text, f.signature, f.project_id
 """
+# The newest event of a breaker that contradicts its row.
+_AS_LOGGED = """
+    UPDATE sessions_app_breaker b SET state = e.state, reason = e.reason, probe = NULL,
+        probe_since = NULL, event_seq = greatest(b.event_seq, e.seq),
+        opened_at = CASE e.state WHEN 'open' THEN e.time ELSE b.opened_at END,
+        opened_by = CASE e.state WHEN 'open' THEN e.by ELSE b.opened_by END,
+        chains = CASE e.state WHEN 'open' THEN e.chains ELSE b.chains END,
+        closed_at = CASE e.state WHEN 'closed' THEN e.time END,
+        closed_by = CASE e.state WHEN 'closed' THEN e.by ELSE '' END,
+        probe_at = CASE e.state WHEN 'open' THEN %(now)s END
+    FROM (
+        SELECT DISTINCT ON (session_id) session_id, seq, time, data->>'reason' AS reason,
+            data->>'by' AS by, (data->>'chains')::int AS chains,
+            CASE type WHEN 'breaker.opened' THEN 'open' ELSE 'closed' END AS state
+        FROM sessions_app_sessionevent
+        WHERE session_id IN (SELECT id FROM sessions_app_breaker)
+        ORDER BY session_id, seq DESC) e
+    WHERE e.session_id = b.id AND e.state <> b.state AND NOT b.muted
+"""
 _FORGET = """
     DELETE FROM sessions_app_breakerfailure WHERE id IN (
         SELECT id FROM sessions_app_breakerfailure
@@ -131,6 +150,29 @@ def breakers_sweep(seconds: float = TASK_SECONDS) -> bool:
     if any_open:
         probes_watch()
     return bool(any_open)
+
+
+def breakers_rebuild() -> int:
+    """Make breakers as the log tells of them. Return the number of open ones.
+
+    Failing chains are counted anew from the whole log, and what is due opens. An open breaker of
+    the engine closes if nothing speaks for it. What people decided stays: what they opened is open,
+    what they closed or muted stays so.
+    """
+    with atomic_step("breakers"):
+        lock_breakers()
+        with connection.cursor() as cursor:
+            cursor.execute(_AS_LOGGED, {"now": database_now()})
+            cursor.execute("DELETE FROM sessions_app_breakerfailure")
+            cursor.execute(_WORK)
+            asked = cursor.fetchone()[0]
+        if asked:
+            place_move(_READER, START)
+    more = asked
+    while more:
+        _, more = stretch_count()
+    probes_watch()
+    return Breaker.objects.filter(state=BreakerState.OPEN).count()
 
 
 def stretch_count(limit: int = SLICE) -> tuple[int, bool]:

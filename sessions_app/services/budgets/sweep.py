@@ -4,15 +4,16 @@ It alone writes the verdicts. First attempts are at most one run late, so a budg
 rather than too much. Without a budget it is one statement.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
 
 from retry.policies.shared_budget import LONGEST, SharedBudget
-from sessions_app.core.cursors import Cursor
-from sessions_app.db.bulk import columns
+from sessions_app.core.cursors import START, Cursor
+from sessions_app.db.bulk import array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import (
     place_forget,
@@ -22,10 +23,11 @@ from sessions_app.eventlog.places import (
     stretch_after,
     stretch_range,
 )
-from sessions_app.in_force.shared_budgets import SCOPE_OF_SETTINGS
+from sessions_app.in_force.shared_budgets import SCOPE_OF_SETTINGS, counts_in
 from sessions_app.locks import database_now, lock_budgets, lock_slots
+from sessions_app.selectors.past_chains import first_id
 from sessions_app.selectors.retry_budgets import standings_of
-from sessions_app.services.budgets.charging import minutes_add
+from sessions_app.services.budgets.charging import UNCOUNTED, minutes_add
 
 SLICE = 10_000
 """Maximum number of events that one transaction passes over."""
@@ -33,6 +35,8 @@ SLICES = 20
 """Of one run; the next one continues."""
 
 _READER = 4
+_CLOCKS = timedelta(days=1)
+"""Maximum time by which the clocks that made the ids may have been behind the database's."""
 _BUDGETS = f"""
     SELECT {SCOPE_OF_SETTINGS}, w.retry_budget::text FROM sessions_app_retrysettings w
     WHERE w.retry_budget IS NOT NULL
@@ -51,6 +55,19 @@ _FIRST_ATTEMPTS = """
         AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
         AND e.type = 'session.submitted' AND e.attempt = 0
     GROUP BY 1, 2, 3, 4
+"""
+# The automatic retries that dispatch has charged: their children, found by their ids, which begin
+# with a time.
+_RETRIES = """
+    SELECT s.queue_id, s.project_id, p.domain_id,
+        floor(extract(epoch FROM s.created_at) / 60)::bigint, d.cause, count(*)
+    FROM sessions_app_session s
+    JOIN sessions_app_retrydecision d ON d.session_id = s.parent_id
+    JOIN sessions_app_project p ON p.id = s.project_id
+    WHERE s.id >= %(first)s AND s.created_at >= %(oldest)s
+        AND d.requested_by = '' AND d.dispatched_by = ''
+        AND NOT d.paid_by = ANY(%(uncounted)s::text[])
+    GROUP BY 1, 2, 3, 4, 5
 """
 _JUDGE = """
     INSERT INTO sessions_app_retrybudgetstate AS t (scope, spent_since, judged_at, spent_times)
@@ -94,14 +111,42 @@ def budgets_sweep() -> int:
     if not any(budgets_found()):
         return 0
     for _ in range(SLICES):
-        with atomic_step("failures"):
-            lock_budgets()
-            found = budgets_found()
-            more = _count(found.budgets) if found.budgets else False
-            spent = _judge(found.budgets)
+        spent, more = _sweep_stretch()
         if not more:
             break
     return spent
+
+
+def budgets_rebuild() -> int:
+    """Count the retries and the first attempts of all budgets anew, and judge them.
+
+    Return the number of budgets that are spent. The retries are there at once, first attempts after
+    the whole log is read: meanwhile a budget allows too little. How often one was spent stays.
+    """
+    with atomic_step("failures"):
+        lock_budgets()
+        # Nobody charges a retry meanwhile, so all that were charged are seen.
+        lock_slots()
+        budgets = budgets_found().budgets
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM sessions_app_retrybudgetminute")
+        if budgets:
+            minutes_add(_retries(budgets, _oldest(database_now())))
+            place_move(_READER, START)
+    spent, more = _sweep_stretch()
+    while more:
+        spent, more = _sweep_stretch()
+    return spent
+
+
+def _sweep_stretch() -> tuple[int, bool]:
+    """Count one stretch of the log, and judge. Return the number of spent budgets, and whether more
+    follows."""
+    with atomic_step("failures"):
+        lock_budgets()
+        found = budgets_found()
+        more = _count(found.budgets) if found.budgets else False
+        return _judge(found.budgets), more
 
 
 def _count(budgets: Mapping[str, SharedBudget]) -> bool:
@@ -123,18 +168,45 @@ def _count(budgets: Mapping[str, SharedBudget]) -> bool:
 
 
 def _first_attempts(
-    place: Cursor, reached: Cursor, budgets: Mapping[str, Any]
+    place: Cursor, reached: Cursor, budgets: Mapping[str, SharedBudget]
 ) -> dict[tuple[str, int], tuple[int, int]]:
     with connection.cursor() as cursor:
         cursor.execute(_FIRST_ATTEMPTS, stretch_range(place, reached))
         rows = cursor.fetchall()
-    counts: dict[tuple[str, int], tuple[int, int]] = {}
-    for queue, project, domain, minute, count in rows:
-        for scope in (f"queue:{queue}", f"project:{project}", f"domain:{domain}", "cluster"):
-            if scope in budgets:
-                counted, _ = counts.get((scope, minute), (0, 0))
-                counts[scope, minute] = counted + count, 0
-    return counts
+    counts: Counter[tuple[str, int]] = Counter()
+    for *places, minute, count in rows:
+        for scope in _scopes(budgets, *places):
+            counts[scope, minute] += count
+    return {at: (count, 0) for at, count in counts.items()}
+
+
+def _retries(
+    budgets: Mapping[str, SharedBudget], oldest: datetime
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the automatic retries since a moment by scope and minute, as `minutes_add` wants
+    them."""
+    wanted: dict[str, Any] = {
+        "first": first_id(oldest - _CLOCKS),
+        "oldest": oldest,
+        "uncounted": array(sorted(UNCOUNTED)),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_RETRIES, wanted)
+        rows = cursor.fetchall()
+    counts: Counter[tuple[str, int]] = Counter()
+    for *places, minute, cause, count in rows:
+        for scope in _scopes(budgets, *places):
+            if counts_in(budgets[scope], cause):
+                counts[scope, minute] += count
+    return {at: (0, count) for at, count in counts.items()}
+
+
+def _scopes(
+    budgets: Mapping[str, SharedBudget], queue: int, project: int, domain: int
+) -> Iterable[str]:
+    """Return the scopes of a queue that have a budget."""
+    scopes = (f"queue:{queue}", f"project:{project}", f"domain:{domain}", "cluster")
+    return [scope for scope in scopes if scope in budgets]
 
 
 def _judge(budgets: Mapping[str, SharedBudget]) -> int:

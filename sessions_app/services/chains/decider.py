@@ -18,6 +18,7 @@ from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
+from retry.signatures.signature import Signature
 from sessions_app.db.bulk import array
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
@@ -73,17 +74,17 @@ class Decider:
         self,
         session: LockedSession,
         termination: Termination,
-        signature: str = "",
+        failure: Signature | None = None,
         *,
         advanced: bool = False,
     ) -> Decision | None:
-        """Return the decision about this end, with this signature; None after a success.
+        """Return the decision about this end, with this signature of it; None after a success.
 
         `advanced` says whether the attempt made progress.
         """
         spec = self._specs.get(session.id, _UNREAD)
         past = self._pasts.get(session.id, NOTHING)
-        breaker = holder(self._scopes[session.project_id].breakers, session.queue_id, signature)
+        signature, title = (failure.key, failure.title) if failure else ("", "")
         return decide(
             termination,
             Chain(
@@ -94,8 +95,7 @@ class Decider:
                 counters=session.retry_counters,
                 resources=spec.resources,
                 memory_ceiling=spec.memory_ceiling,
-                # If nobody had told the run to stop, its end is the first observation of the
-                # preemption.
+                # Without a stop, its end is the first observation of the preemption.
                 preempted_at=session.terminating_at or self._now,
                 confirmed=session.id not in self._unconfirmed,
                 grace_period=spec.grace,
@@ -106,13 +106,20 @@ class Decider:
                 marks=marks_after(
                     session.retry_counters, session.retry_marks or {}, advanced=advanced
                 ),
-                breaker=breaker.key if breaker else "",
+                breaker=self._breaker(session, signature),
                 gave_way=session.gave_way_to is not None,
+                title=title,
             ),
             self._rulebooks[session.id],
             self._now,
             random.random(),  # noqa: S311  # spreads load, guards nothing
         )
+
+    def _breaker(self, session: LockedSession, signature: str) -> str:
+        """Return the key of the open breaker that holds a retry after this failure, or ""."""
+        breakers = self._scopes[session.project_id].breakers
+        found = holder(breakers, session.queue_id, signature)
+        return found.key if found else ""
 
     def record(
         self,

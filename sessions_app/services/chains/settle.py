@@ -84,7 +84,7 @@ def settle_locked(ends: Sequence[tuple[LockedSession, End]], *, now: datetime) -
         decision = decider.decide(
             session,
             end.termination,
-            failure.key if failure else "",
+            failure,
             advanced=bool(told.get("progress", {}).get("advanced")),
         )
         if told:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from reprise_client.cli.rule_words import backoff_words, rule_label, rule_words
+from reprise_client.cli.rule_words import backoff_words, matcher_words, rule_label, rule_words
 
 from retry.policies.documents import Rule
 
@@ -74,6 +74,12 @@ EXIT = {"action": "Retry", "onExitCodes": {"operator": "In", "values": [137, 143
 )
 def test_a_rule_in_words(rule: dict[str, Any], policy: dict[str, Any], words: str) -> None:
     assert rule_words(rule, policy) == words
+
+
+def test_a_matcher_of_a_category_in_words() -> None:
+    matcher = {"onSignatureTitle": {"pattern": "^KeyError"}, "onConditions": ["OOMKilled"]}
+    words = "condition OOMKilled and a signature with /^KeyError/ in its title"
+    assert matcher_words(matcher) == words
 
 
 @pytest.mark.parametrize(

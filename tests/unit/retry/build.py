@@ -51,6 +51,7 @@ def decided(
     random: float = 0.5,
     cause: RetryCause | None = None,
     signature: str = "",
+    title: str = "",
     named: Sequence[NamedPolicy] = (),
     categories: Sequence[CompiledCategory] = (),
     **policy: Any,
@@ -58,7 +59,7 @@ def decided(
     """Decide about a session that did not succeed; other keywords are the policy's fields."""
     decision = decide(
         termination or exited(1),
-        chain or a_chain(signature=signature),
+        chain or a_chain(signature=signature, title=title),
         Rulebook(
             a_policy(**policy), tuple(named), tuple(categories), bounds, settings or Settings()
         ),

@@ -42,6 +42,7 @@ MATCHERS = [
     "onTerminationMessage",
     "onSignatures",
     "onPodMessage",
+    "onSignatureTitle",
     "onFailureCategory",
     "onCauses",
 ]
@@ -86,14 +87,14 @@ def decide(
     `world` has `layers` (inline policies, farthest first), `bounds` (likewise), `policies` and
     `categories` (documents), `mode` and `global_max_retries`; `chain` has `id`, `type`,
     `retry_count`, `created`, `counters`, `resources`, `ceiling`, `preempted_at`, `confirmed`,
-    `grace`, `signature` (of the end), `failures`, `paid` and `gave_way`.
+    `grace`, `signature` and `title` (of the end), `failures`, `paid` and `gave_way`.
     """
     if end["status"] == "terminated":
         return None
     inline = inline_policy(world)
     message = workload_message(end, world["categories"])
     cause = cause or cause_of(end)
-    category = message["category"] or category_of(end, world["categories"])
+    category = message["category"] or category_of(end, world["categories"], chain["title"])
     if end["status"] == "cancelled":
         category = ""
     chain = chain | {"now": now}

@@ -12,7 +12,9 @@ Json = dict[str, Any]
 # Sections 2 and 4: what a rule sees.
 
 
-def matches(rule: Json, end: Json, cause: str, category: str, signature: str = "") -> bool:
+def matches(
+    rule: Json, end: Json, cause: str, category: str, signature: str = "", title: str = ""
+) -> bool:
     tests = []
     if rule.get("onCauses"):
         tests.append(cause in rule["onCauses"])
@@ -22,6 +24,8 @@ def matches(rule: Json, end: Json, cause: str, category: str, signature: str = "
         tests.append(signature in rule["onSignatures"])
     if rule.get("onPodMessage"):
         tests.append(found(rule["onPodMessage"], end["pod_message"]))
+    if rule.get("onSignatureTitle"):
+        tests.append(found(rule["onSignatureTitle"], title))
     seen = considered(rule, end)
     if rule.get("onConditions"):
         known = pod_conditions(end) | ({"OOMKilled"} if oom_killed(rule, end, seen) else set())
@@ -93,10 +97,10 @@ def session_exit_code(end: Json) -> int | None:
     return code
 
 
-def category_of(end: Json, categories: list[Json]) -> str:
+def category_of(end: Json, categories: list[Json], title: str) -> str:
     for category in categories:
         for matcher in category["matchers"]:
-            if matches({**matcher, "includeInitContainers": True}, end, "", ""):
+            if matches({**matcher, "includeInitContainers": True}, end, "", "", title=title):
                 return str(category["name"])
     return ""
 

@@ -234,7 +234,7 @@ FAILS: dict[str, Any] = {
 
 @pytest.mark.parametrize("failing", [None, *HOLDS])
 def test_every_matcher_of_a_rule_must_hold(failing: str | None) -> None:
-    assert HOLDS.keys() == FAILS.keys() == set(MATCHERS) - {"onPodMessage"}
+    assert HOLDS.keys() == FAILS.keys() == set(MATCHERS) - {"onPodMessage", "onSignatureTitle"}
     end = Termination(exit_code=7, conditions=("Evicted",), message="oops")
     rule = HOLDS if failing is None else {**HOLDS, failing: FAILS[failing]}
     assert matches(rule, end, "cuda") == (failing is None)
@@ -267,6 +267,28 @@ def test_a_category_is_told_by_its_matchers(
     matcher: dict[str, Any], end: Termination, expected: bool
 ) -> None:
     assert category_of(end, matcher) == ("it" if expected else "")
+
+
+@pytest.mark.parametrize(
+    ("matcher", "expected"),
+    [
+        ({}, True),
+        ({"onSignatureTitle": {"pattern": "^KeyError: .* \\(load:"}}, True),
+        ({"onSignatureTitle": {"pattern": "(?i)keyerror"}, **IN}, False),
+        ({"onSignatureTitle": {"pattern": "no label"}}, False),
+        # The container that a matcher names has no part in the title.
+        ({"containerName": "nobody"}, True),
+    ],
+)
+def test_a_category_looks_into_the_title_of_the_signature(
+    matcher: dict[str, Any], expected: bool
+) -> None:
+    wanted = {"onSignatureTitle": {"pattern": "KeyError"}, **matcher}
+    title = "KeyError: 'label' (load:read)"
+    end = exited(1, message="no label")
+    found = decided(end, title=title, categories=[category("it", wanted)]).failure_category
+    assert found == ("it" if expected else "")
+    assert category_of(end, wanted) == "", "without a signature there is no title"
 
 
 def test_one_matcher_of_a_category_is_enough() -> None:

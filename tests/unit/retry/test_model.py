@@ -43,6 +43,7 @@ class Attempt:
     random: float
     given: str | None
     signature: str
+    title: str
     advanced: bool
     gave_way: bool
 
@@ -64,6 +65,7 @@ attempts = st.builds(
     random=st.sampled_from((0.0, 0.5, 0.999)),
     given=st.sampled_from((None, None, None, "kernel_nonzero_exit", "preempted")),
     signature=st.sampled_from((*worlds.SIGNATURES[:1] * 3, *worlds.SIGNATURES[1:], "")),
+    title=st.sampled_from(("", *worlds.MESSAGES[2:5])),
     advanced=st.sampled_from((False, False, False, True)),
     gave_way=st.sampled_from((False,) * 9 + (True,)),
 )
@@ -116,6 +118,7 @@ def test_the_engine_decides_as_the_page_says(
             else now - timedelta(seconds=attempt.preempted_for),
             "confirmed": attempt.confirmed,
             "signature": attempt.signature,
+            "title": attempt.title,
             "advanced": attempt.advanced,
             "gave_way": attempt.gave_way,
         }
@@ -179,6 +182,7 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
             advanced=chain["advanced"],
             marks=chain["marks"],
             gave_way=chain["gave_way"],
+            title=chain["title"],
         ),
         Rulebook(
             policy=merge(layers).policy,

@@ -163,6 +163,7 @@ ONE_FAULT: list[tuple[str, Any, str]] = [
     *at(f"{SECOND}.onTerminationMessage.pattern", "is required", ABSENT),
     *at(f"{SECOND}.onTerminationMessage.pattern", "must have at most 1,024 characters", "a" * 1025),
     *at(f"{SECOND}.onPodMessage", "is not a known field", {"pattern": "x"}),
+    *at(f"{SECOND}.onSignatureTitle", "is not a known field", {"pattern": "x"}),
     *at(f"{SECOND}.onFailureCategory", "must be a list", "cuda_error"),
     *at(f"{SECOND}.onFailureCategory", "must have 1 to 100 items, not 0", []),
     *at(f"{SECOND}.onFailureCategory[0]", PLAIN, "", "a/b", 7, None),
@@ -316,7 +317,7 @@ KEYS = (
     *("apiVersion", "kind", "metadata", "spec", "name", "domain", "project", "retryLimit"),
     *("defaultAction", "backoff", "antiAffinity", "rules", "mode", "action", "containerName"),
     *("onConditions", "onExitCodes", "onTerminationMessage", "onFailureCategory", "onCauses"),
-    *("onSignatures",),
+    *("onSignatures", "onSignatureTitle"),
     *("operator", "values", "pattern", "resources", "memory", "factor", "max", "initialDelay"),
     *("maxDelay", "multiplier", "jitter", "jitterRatio", "includeInitContainers", "matchers"),
 )
@@ -395,7 +396,7 @@ MATCHER: dict[str, Any] = {"onExitCodes": {"operator": "In", "values": [1]}}
         (
             {"name": "a", "matchers": [MATCHER, {"containerName": "x"}]},
             "matchers[1]",
-            f"{NEEDS_A_MATCHER}, onPodMessage",
+            f"{NEEDS_A_MATCHER}, onPodMessage, onSignatureTitle",
         ),
         (
             {"name": "a", "matchers": [{**MATCHER, "onCauses": ["unknown"]}]},
@@ -406,6 +407,11 @@ MATCHER: dict[str, Any] = {"onExitCodes": {"operator": "In", "values": [1]}}
             {"name": "a", "matchers": [{"onPodMessage": {"pattern": "("}}]},
             "matchers[0].onPodMessage.pattern",
             "is not an RE2 regular expression: missing ): (",
+        ),
+        (
+            {"name": "a", "matchers": [{"onSignatureTitle": {"pattern": "a" * 1025}}]},
+            "matchers[0].onSignatureTitle.pattern",
+            "must have at most 1,024 characters",
         ),
     ],
 )

@@ -220,7 +220,10 @@ categories = st.lists(
         {
             "name": st.sampled_from(CATEGORY_NAMES),
             "matchers": st.lists(
-                given_matchers(matchers | {"onPodMessage": message_pattern}),
+                given_matchers(
+                    matchers
+                    | {"onPodMessage": message_pattern, "onSignatureTitle": message_pattern}
+                ),
                 min_size=1,
                 max_size=2,
             ),
