@@ -42,6 +42,7 @@ class FakeSession:
     leases: int = 0
     secrets: dict[str, str] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=list)
+    node_labels: dict[str, str] = field(default_factory=dict)
     refused_node: str = ""
     told: list[Body] = field(default_factory=list)
     """The progress that came while it ran."""
@@ -120,6 +121,7 @@ class FakeServer:
         avoid_node: str = "",
         secrets: dict[str, str] | None = None,
         nodes: list[str] | None = None,
+        node_labels: dict[str, str] | None = None,
         **spec: Any,
     ) -> FakeSession:
         session_id = str(uuid4())
@@ -141,6 +143,7 @@ class FakeServer:
             avoid_node,
             secrets=secrets or {},
             nodes=nodes or [],
+            node_labels=node_labels or {},
         )
         with self.changed:
             self.sessions[session_id] = session
@@ -253,6 +256,7 @@ class FakeServer:
             # As an older server does, it says nothing of it where there is nothing to say.
             **({"avoid_node": session.avoid_node} if session.avoid_node else {}),
             **({"nodes": session.nodes} if session.nodes else {}),
+            **({"node_labels": session.node_labels} if session.node_labels else {}),
             **({"secret_environ": session.secrets} if session.secrets else {}),
             "spec": session.spec,
         }

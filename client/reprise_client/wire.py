@@ -45,7 +45,7 @@ class Spec(TypedDict):
 class Lease(TypedDict):
     """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
     on which it must run, one a rank; empty or absent if the executor chooses, which then also
-    leaves out `avoid_nodes`."""
+    leaves out `avoid_nodes`. `node_labels` are labels that its nodes must have."""
 
     session_id: str
     fencing_token: int
@@ -57,6 +57,7 @@ class Lease(TypedDict):
     avoid_node: NotRequired[str]
     avoid_nodes: NotRequired[list[str]]
     nodes: NotRequired[list[str]]
+    node_labels: NotRequired[dict[str, str]]
     spec: Spec
 
 
@@ -258,6 +259,7 @@ class Wire:
         trouble: str = "",
         project_troubles: Mapping[str, str] | None = None,
         progress: Sequence[ProgressNews] = (),
+        node_templates: Sequence[Mapping[str, Any]] = (),
     ) -> LeaseAnswer:
         """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
 
@@ -265,7 +267,8 @@ class Wire:
         that the server can detect one that arrives late. `state_id` names the agent's state
         directory: an agent without the earlier agent's state cannot speak for its runs. `trouble`
         says why the executor can start nothing at present, `project_troubles` the same for some
-        projects. `progress` is what runs told since the last call.
+        projects. `progress` is what runs told since the last call. `node_templates` are the nodes
+        that the cluster can add.
         """
         body: dict[str, Any] = {
             "driver": driver,
@@ -281,6 +284,8 @@ class Wire:
         }
         if progress:
             body["progress"] = progress
+        if node_templates:
+            body["node_templates"] = node_templates
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 

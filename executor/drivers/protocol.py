@@ -29,7 +29,8 @@ class Order:
     is a node, "" for none. The driver avoids it as long as another existing node could ever run the
     session. `nodes` are those on which it must run, one a rank; empty if the driver chooses. If one
     of them cannot take it after all, the run ends as `UNSTARTED`, with the name of that node. A
-    driver that chooses takes none of `avoid_nodes`.
+    driver that chooses takes none of `avoid_nodes`, and only nodes with all `node_labels`: the
+    cluster may have to add them.
     """
 
     key: LeaseKey
@@ -40,6 +41,7 @@ class Order:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: Sequence[str] = ()
     avoid_nodes: Sequence[str] = ()
+    node_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[
         suspect = now is None and _shunned(room, executor, wish, node)
         if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
             now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
-        never = Room(executor.nodes, ()).misfit(wish.ask, node)
+        never = Room(executor.nodes, (), executor.node_templates).misfit(wish.ask, node)
         troubled = executor.project_troubles.get(str(session.project_id), {}).get("trouble", "")
         avoided = executor.name in wish.avoid_executors
         looks.append(_Look(executor, never, now, avoided, troubled, own, suspect))

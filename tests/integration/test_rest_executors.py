@@ -78,7 +78,7 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
         "avoid_suspects": "off",
         "auto_quarantine": False,
         "preemption": "",
-        "labels": {},
+        "labels": {}, "node_templates": [],
         "cordon_reason": "", "draining_since": None,
     }  # fmt: skip
     assert call_in(token) == 200
