@@ -115,7 +115,12 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     script = Script.load(asked.script)
     run_log = RunLog(asked.run_log) if asked.run_log else None
     driver = SimulatedDriver(
-        script, seed=asked.seed, nodes=asked.nodes, speed=asked.speed, run_log=run_log
+        script,
+        seed=asked.seed,
+        nodes=asked.nodes,
+        speed=asked.speed,
+        run_log=run_log,
+        templates=config.node_templates,
     )
     if not script.troubles_reports:
         return driver, Wire(transport, config.name)

@@ -180,6 +180,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--driver", choices=DRIVERS, default="local", help="driver that runs the sessions"
     )
+    _add_limits(parser)
+    parser.add_argument(
+        "--die-with-parent",
+        nargs="?",
+        type=_positive,
+        const=ANY_PARENT,
+        metavar="PID",
+        help="stop when the parent process (PID, if given) is gone",
+    )
+    _add_isolation(parser)
+    _add_simulation(parser)
+    _add_pods(parser)
+    return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-sessions",
         type=_positive,
@@ -193,18 +209,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="JSON file with the nodes that the cluster's autoscaler can add (default: none)",
     )
-    parser.add_argument(
-        "--die-with-parent",
-        nargs="?",
-        type=_positive,
-        const=ANY_PARENT,
-        metavar="PID",
-        help="stop when the parent process (PID, if given) is gone",
-    )
-    _add_isolation(parser)
-    _add_simulation(parser)
-    _add_pods(parser)
-    return parser
 
 
 def _add_isolation(parser: argparse.ArgumentParser) -> None:

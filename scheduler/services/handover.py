@@ -84,7 +84,7 @@ class Places(NamedTuple):
     left_out: Mapping[UUID, list[str]]
     """Where no nodes are named: suspect nodes and those in quarantine, and for a session that waits
     for nodes of a template those that are kept free for others."""
-    selectors: Mapping[UUID, Mapping[str, str]]
+    selectors: Mapping[UUID, dict[str, str]]
     """The labels of the node template that a session waits for."""
 
 

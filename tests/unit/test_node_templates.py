@@ -65,6 +65,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], why: str) -> None:
 def test_the_list_has_a_limit_and_each_name_once() -> None:
     many = [template(name=f"t{number}") for number in range(MAX_TEMPLATES)]
     assert len(read_templates(many)) == MAX_TEMPLATES
+    wrong: Any
     for wrong in ([*many, template(name="more")], {}, "gpu"):
         with pytest.raises(ValueError, match="must be a list of at most 50"):
             read_templates(wrong)
@@ -135,7 +136,7 @@ def test_labels_and_taints_of_templates_decide() -> None:
     tolerant = {**picky, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     assert room.never(cpus(1, **tolerant)) is None
     assert room.grow(cpus(1, **tolerant)) == "gpu"
-    other = {"nodeSelector": {"pool": "tpu"}}
+    other: dict[str, Any] = {"nodeSelector": {"pool": "tpu"}}
     assert room.never(cpus(1, **other)) == Misfit(
         "label pool=tpu", Decimal(1), Decimal(0), ever=False
     )

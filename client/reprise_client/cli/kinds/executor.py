@@ -128,12 +128,7 @@ class ExecutorKind(NamedKind["Executor"]):
                 [_node_cells(node) for node in item.nodes[:SHOWN]],
                 item.node_count,
             ),
-            *_table(
-                "Nodes that its cluster can add",
-                ("TEMPLATE", "HAS", "LABELS", "TAINTS", "AT MOST"),
-                [_template_cells(each) for each in item.node_templates[:SHOWN]],
-                len(item.node_templates),
-            ),
+            *_can_come(item),
             *_kept_free(item, now),
             *_table(
                 "Leases",
@@ -151,6 +146,15 @@ class ExecutorKind(NamedKind["Executor"]):
 
 def _troubles(item: Executor) -> Iterator[tuple[str, str]]:
     return ((f"Trouble of {each.project}", each.trouble) for each in item.project_troubles)
+
+
+def _can_come(item: Executor) -> Iterator[RenderableType]:
+    return _table(
+        "Nodes that its cluster can add",
+        ("TEMPLATE", "HAS", "LABELS", "TAINTS", "AT MOST"),
+        [_template_cells(each) for each in item.node_templates[:SHOWN]],
+        len(item.node_templates),
+    )
 
 
 def _kept_free(item: Executor, now: datetime) -> Iterator[RenderableType]:
