@@ -12,6 +12,7 @@ from django.utils import timezone
 from scheduler.models import Executor, Lease
 from scheduler.services.verify import Verified, starts_verify
 from sessions_app.models import Project, Session
+from sessions_app.selectors.why_pending import why_pending
 from tests.agent import Agent, admin, agent
 from tests.factories import policy, project, submit, user
 from tests.invariants import check_all
@@ -158,6 +159,24 @@ def test_a_session_is_left_to_an_executor_that_can_get_a_node_for_it(
     played.lease(nodes=[node("a", "8")])
     assert played.answer["leases"] == []
     assert places(lease(other)) == [([], {"pool": "gpu"})]
+
+
+def test_who_waits_for_templates_that_are_used_up_says_so(at: Project, played: Agent) -> None:
+    other = {**GPU, "name": "tpu", "resources": {"cpu": "4"}}
+    waiting(at, 2, "8")
+    assert len(lease(played, {**GPU, "max": 2}, other)) == 2
+    (last,) = waiting(at, 1, "8")
+    assert lease(played, {**GPU, "max": 2}, other) == []
+    why = why_pending(Session.objects.get(pk=last), at_once=True)
+    assert why is not None
+    words = "it waits for room: one: cpu, of which it needs 8 and 4 is free"
+    adds = "its cluster has no more nodes to add of template gpu"
+    assert (why.reason, why.message) == ("capacity", f"{words} ({adds})")
+    lease(played, {**GPU, "max": 3}, nodes=[], limits={"max_sessions": 0})
+    Executor.objects.update(max_sessions=9)
+    why = why_pending(Session.objects.get(pk=last), at_once=True)
+    assert why is not None
+    assert why.reason == "position"
 
 
 def test_templates_count_when_a_submission_is_compared(at: Project, played: Agent) -> None:

@@ -415,11 +415,8 @@ def waiting_for_gpus(number: int, cpu: str, **fields: Any) -> Order:
 
 def test_nodes_of_a_template_come_for_runs_that_wait() -> None:
     played = SimulatedDriver(Script(), seed=7, nodes=1, speed=0, templates=[GPU])
-    large: Any = {"resources": {"cpu": "64"}}
-    assert played.refusal(large) is None
-    assert (
-        played.refusal({**large, "resources": {"cpu": "65"}}) == "no simulated node has so much cpu"
-    )
+    refused = [played.refusal(order(0, resources={"cpu": cpu}).spec) for cpu in ("64", "65")]
+    assert refused == [None, "no simulated node has so much cpu"]
     for number, cpu in enumerate(("64", "32", "32", "64"), 1):
         played.start(waiting_for_gpus(number, cpu))
     played.start(order(5, resources={"cpu": "16"}, own={"seconds": 1}))
