@@ -12,7 +12,8 @@ MOST_NODES = 1000
 """Largest `max` of a template."""
 MAX_TAINTS = 64
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+NAME = r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_NAME = re.compile(NAME[1:-1])
 
 
 class NodeTemplate(TypedDict):

@@ -281,8 +281,8 @@ class LeaseAdmin(ReadOnlyAdmin):
     list_select_related = ("executor",)
     list_filter = (("executor", AutocompleteSelectFilter),)
     fields = (
-        "session_page", "executor", "fencing_token", "granted_at", "accepted", "lost_at",
-        "run_deadline",
+        "session_page", "executor", "template", "fencing_token", "granted_at", "accepted",
+        "lost_at", "run_deadline",
     )  # fmt: skip
     readonly_fields = fields
 

@@ -14,7 +14,8 @@ from pydantic import (
     field_validator,
 )
 
-from podspec.node_templates import MAX_TEMPLATES, MOST_NODES, read_templates
+from podspec.labels import MAX_LABELS
+from podspec.node_templates import MAX_TAINTS, MAX_TEMPLATES, MOST_NODES, NAME, read_templates
 from podspec.quantity import parse_resource
 from runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
 from sessions_app.core.states import LIVE_STATUSES, Status
@@ -83,10 +84,10 @@ class NodeTemplate(WireModel):
     Amounts are Kubernetes quantities. A node is of the template if it has all of its `labels`.
     """
 
-    name: str
-    resources: dict[str, Amount]
-    labels: dict[str, str] = {}
-    taints: list[dict[str, str]] = []
+    name: Annotated[str, Field(pattern=NAME)]
+    resources: Annotated[dict[str, Amount], Field(min_length=1)]
+    labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] = {}
+    taints: Annotated[list[dict[str, str]], Field(max_length=MAX_TAINTS)] = []
     max: Annotated[int, Field(ge=1, le=MOST_NODES)]
 
 

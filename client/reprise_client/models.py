@@ -1001,6 +1001,7 @@ class ExecutorLease(Answer):
     status: Status = ""
     node: str = ""
     nodes: list[str] = Field(default_factory=list)
+    template: str = ""
     fencing_token: int = 0
     granted_at: datetime | None = None
     accepted: bool = False

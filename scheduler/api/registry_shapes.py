@@ -202,6 +202,8 @@ class ExecutorLease(BaseModel):
     node: str
     nodes: list[str]
     """The planned nodes, one a rank; empty if the executor's cluster chooses."""
+    template: str
+    """The node template of which its cluster has to add nodes for it; "" for none."""
     fencing_token: int
     granted_at: datetime
     accepted: bool

@@ -248,7 +248,7 @@ def test_leases_are_listed_by_their_age(api: Api, at: Project, played: Agent) ->
     assert item.pop("granted_at")
     assert item == {
         "session_id": str(sessions[1].pk), "session_name": "train-1", "project": "acme/work",
-        "queue": "default", "status": "RUNNING", "node": "", "nodes": [],
+        "queue": "default", "status": "RUNNING", "node": "", "nodes": [], "template": "",
         "accepted": True, "lost_at": None,
         "fencing_token": played.tokens[sessions[1].pk], "run_deadline": None,
     }  # fmt: skip
