@@ -129,16 +129,21 @@ def _share_free(node: _Node, ask: Ask) -> Decimal:
 class _Template:
     """The nodes of a template: those that exist, then those that the cluster can still add."""
 
-    __slots__ = ("name", "nodes")
+    __slots__ = ("empty", "name", "nodes")
 
     def __init__(self, facts: Mapping[str, Any], nodes: Iterable[_Node]):
         self.name: str = facts["name"]
         labels, resources = facts["labels"].items(), facts["resources"]
         existing = [each for each in nodes if labels <= (each.facts.get("labels") or {}).items()]
         slots = int(parse(resources[POD_SLOTS])) if POD_SLOTS in resources else None
-        added = _Node({**facts, "name": "", "allocatable": resources, SLOTS: slots}, exists=False)
+        facts = {**facts, "name": "", "allocatable": resources, SLOTS: slots}
+        self.empty = _Node(facts, exists=False)
         missing = max(facts["max"] - len(existing), 0)
-        self.nodes = existing + [copy(added) for _ in range(missing)]
+        self.nodes = existing + [copy(self.empty) for _ in range(missing)]
+
+    def could_hold(self, ask: Ask) -> bool:
+        """Return whether a pod of a session could be on a node of this template."""
+        return not ask.rules.refusal(self.empty.facts) and _pods_in(self.empty.whole, ask, 1) > 0
 
 
 class Room:
@@ -311,7 +316,8 @@ class Room:
     ) -> tuple[_Template, list[tuple[_Node, int]]] | None:
         """Return the first template with room for all pods, and its nodes for them, else None."""
         for template in self._templates.values():
-            spots = self._spots(ask, avoid, template.name)
+            # The nodes of a template are many and alike.
+            spots = self._spots(ask, avoid, template.name) if template.could_hold(ask) else None
             if spots is not None:
                 return template, spots
         return None

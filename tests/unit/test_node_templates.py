@@ -4,10 +4,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from podspec.node_templates import MAX_TEMPLATES, read_templates
 from scheduler.core.fit import PODS, Ask, Misfit, Room
 from scheduler.core.node_rules import node_rules
+from tests.unit.test_fit import packs
 
 GPU: dict[str, Any] = {
     "name": "gpu",
@@ -181,3 +184,32 @@ def test_without_nodes_templates_hold_what_asks_for_nothing() -> None:
     room = Room([], (), [template(max=1)])
     assert room.place(Ask({})) is None
     assert room.grow(Ask({})) == "gpu"
+
+
+@given(
+    nodes=st.lists(st.tuples(st.integers(0, 8), st.booleans()), max_size=3),
+    size=st.integers(1, 8),
+    most=st.integers(1, 3),
+    wishes=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 3)), max_size=10),
+)
+def test_what_templates_hold_has_a_place_on_their_nodes(
+    nodes: list[tuple[int, bool]], size: int, most: int, wishes: list[tuple[int, int]]
+) -> None:
+    """Whatever is on nodes by name, and however many of the template's nodes there are already."""
+    sizes = {f"n{number}": cpu for number, (cpu, _) in enumerate(nodes)}
+    of_template = [f"n{number}" for number, (_, labelled) in enumerate(nodes) if labelled]
+    listed = [
+        node(f"n{number}", cpu, **({"pool": "gpu"} if labelled else {}))
+        for number, (cpu, labelled) in enumerate(nodes)
+    ]
+    room = Room(listed, (), [template(resources={"cpu": size}, max=most)])
+    free, growing = dict(sizes), []
+    for cpu, pods in wishes:
+        places = room.place(cpus(cpu, pods))
+        for name in places or ():
+            free[name] -= cpu
+        if places is None and room.grow(cpus(cpu, pods)):
+            growing += [cpu] * pods
+    assert min(free.values(), default=0) >= 0
+    left = [free[name] for name in of_template] + [size] * max(most - len(of_template), 0)
+    assert packs(sorted(growing, reverse=True), left)
