@@ -71,7 +71,7 @@ def test_a_session_that_fits_no_node_gets_a_new_one(
         land.wait_for_status([again], "CANCELLED")
         waits = land.client.session(intolerant)
         assert waits.status == "PENDING"
-        assert "growing: no node has all that it needs" in waits.pending_reason
+        assert "growing: no node has all that it needs" in (waits.pending_reason or "")
         land.client.cancel(intolerant)
 
 
