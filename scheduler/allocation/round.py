@@ -300,6 +300,9 @@ class Allocation:
                 break
             if nodes := site.reserve(line, self._before.get(session, ())):
                 reserved[session] = nodes
+            else:
+                # Only nodes that its cluster has yet to add could hold it.
+                whole -= line.size
         return reserved
 
     def _by_claim(self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.models import Executor, Lease
+from scheduler.models import Executor, Lease, Reservation
 from scheduler.services.verify import Verified, starts_verify
 from sessions_app.models import Project, Session
 from sessions_app.selectors.why_pending import why_pending
@@ -117,6 +117,20 @@ def test_who_waits_for_a_new_node_stays_away_from_nodes_that_are_kept_free(
     played.start(busy)
     played.succeed(busy)
     assert lease(played)[0]["session_id"] == str(starved)
+
+
+def test_nothing_is_kept_free_for_who_can_run_on_new_nodes_only(
+    at: Project, played: Agent, settings: Any
+) -> None:
+    settings.REPRISE = {**settings.REPRISE, "starved_after": -1}
+    waiting(at, 3, "8")
+    waiting(at, 1, "4", priority=9)
+    assert len(lease(played)) == 3
+    (large,) = waiting(at, 1, "4", priority=5)
+    assert lease(played) == []
+    # The one that a node which is there can hold gets it, the other one waits for new ones.
+    kept = Reservation.objects.values_list("session", "nodes")
+    assert list(kept) == [(large, ["a"])]
 
 
 def test_a_pod_that_waits_for_a_new_node_has_longer(at: Project, played: Agent) -> None:
