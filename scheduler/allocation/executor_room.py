@@ -1,7 +1,7 @@
 """An executor in a lease round: what fits there now, and what is left to other executors."""
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from podspec.resources import Amounts
@@ -37,8 +37,6 @@ class Site:
         self._nodes_avoided: dict[WaitingLine, str] = {}
         self._promised: WaitingLine | None = None
         self._planned: dict[WaitingLine, deque[Plan]] = defaultdict(deque)
-        self._kept: set[str] = set()
-        """The nodes that are kept free for starved sessions."""
         self.full: list[tuple[BusyQueue, WaitingLine]] = []
         """Lines that wait for room on this executor."""
         self.hesitant: list[tuple[BusyQueue, WaitingLine]] = []
@@ -103,15 +101,11 @@ class Site:
 
         They are those reserved `before`, or else those on which it will fit first.
         """
-        nodes = list(before)
-        if not self._room.keep(before):
-            ask, avoid = self._spots[line]
-            # If nothing else could ever hold it, a suspect node has to.
-            nodes = self._room.reserve(ask, avoid) or self._room.reserve(
-                ask, self._nodes_avoided[line]
-            )
-        self._kept.update(nodes)
-        return nodes
+        if self._room.keep(before):
+            return list(before)
+        ask, avoid = self._spots[line]
+        # If nothing else could ever hold it, a suspect node has to.
+        return self._room.reserve(ask, avoid) or self._room.reserve(ask, self._nodes_avoided[line])
 
     def promise(self, line: WaitingLine) -> None:
         """Keep room for the first session of a line that fits, before anything else is granted."""
@@ -122,14 +116,14 @@ class Site:
         """Return the node of this executor that the sessions of a line avoid; "" for none."""
         return self._nodes_avoided[line]
 
-    def nodes_left_out(self, line: WaitingLine, plan: Plan) -> list[str]:
-        """Return the nodes that a session of a line must not use, if no others are named.
+    def nodes_left_out(self, line: WaitingLine, kept: Iterable[str]) -> list[str]:
+        """Return the nodes that the sessions of a line must not use, if no others are named.
 
-        One that waits for nodes of a template must not take those that are kept free for others.
+        `kept` are those that are kept free for others.
         """
         avoid = self._spots[line][1]
-        left_out = self._closed | (avoid if isinstance(avoid, frozenset) else frozenset())
-        return sorted(left_out | self._kept if plan.template else left_out)
+        shunned = avoid if isinstance(avoid, frozenset) else frozenset()
+        return sorted(self._closed.union(shunned, kept))
 
     def _avoid(self, node: str, wish: Wish) -> Avoid:
         """Return what a wish avoids here: a node, and suspect nodes as long as others fit."""

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -370,13 +371,15 @@ class Allocation:
             passed=[session.id for session in self.sessions],
         )
         found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
+        # Only the cluster knows which node a session gets that waits for one to be added.
+        kept = set(chain.from_iterable(self._reservations.values()))
         for claimant, line in grants:
             session, plan = next(found[line], None), site.planned(line)
             if session is None:
                 continue
             if plan.nodes and self._names_nodes(session):
                 self.nodes[session.id] = list(plan.nodes)
-            elif names := site.nodes_left_out(line, plan):
+            elif names := site.nodes_left_out(line, kept if plan.template else ()):
                 self.left_out[session.id] = names
             if plan.template:
                 self.templates[session.id] = plan.template

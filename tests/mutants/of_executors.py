@@ -98,9 +98,9 @@ LEASES = (
         "new-nodes-are-waited-for-among-those-kept-free",
         (
             Edit(
-                "scheduler.allocation.executor_room:Site",
-                "sorted(left_out | self._kept if plan.template else left_out)",
-                "sorted(left_out)",
+                "scheduler.allocation.round:Allocation",
+                "site.nodes_left_out(line, kept if plan.template else ())",
+                "site.nodes_left_out(line, ())",
             ),
         ),
         integration(
