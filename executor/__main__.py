@@ -24,6 +24,7 @@ from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.run_log import RunLog
 from executor.drivers.simulated.script import Script
 from executor.inbox import StopAsked
+from executor.leases import Limits
 from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
 from executor.runs import BareRuns, RunStore
@@ -91,7 +92,7 @@ def _run(config: Config) -> int:
         buffer=buffer,
         connection=Connection(wire, state),
         driver=driver,
-        max_sessions=config.max_sessions,
+        limits=Limits(config.max_sessions, config.node_templates),
         note_turn=state.note_turn,
         knows_its_runs=not state.is_new,
     )
@@ -114,7 +115,12 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     script = Script.load(asked.script)
     run_log = RunLog(asked.run_log) if asked.run_log else None
     driver = SimulatedDriver(
-        script, seed=asked.seed, nodes=asked.nodes, speed=asked.speed, run_log=run_log
+        script,
+        seed=asked.seed,
+        nodes=asked.nodes,
+        speed=asked.speed,
+        run_log=run_log,
+        templates=config.node_templates,
     )
     if not script.troubles_reports:
         return driver, Wire(transport, config.name)

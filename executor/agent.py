@@ -23,7 +23,7 @@ from executor.inbox import (
     StopAsked,
     TakenOver,
 )
-from executor.leases import LeaseBook, LeaseKeeper
+from executor.leases import LeaseBook, LeaseKeeper, Limits
 from executor.lifecycle import FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
 from executor.progress import ProgressBook
@@ -69,7 +69,7 @@ class Agent:
         buffer: ReportBuffer,
         connection: Connection,
         driver: Driver,
-        max_sessions: int,
+        limits: Limits,
         note_turn: Callable[[], None],
         knows_its_runs: bool = True,
     ):
@@ -77,7 +77,7 @@ class Agent:
         self._knows_its_runs = knows_its_runs
         self._buffer = buffer
         self._driver = driver
-        self._max_sessions = max_sessions
+        self._max_sessions = limits.max_sessions
         self._note_turn = note_turn
         self._book = LeaseBook()
         self._leasing = False
@@ -94,9 +94,7 @@ class Agent:
         )
         self._table = RunTable(store, buffer, driver, self._pump, self._book, progress)
         self._runs, self._active = self._table.runs, self._table.active
-        self._keeper = LeaseKeeper(
-            self._book, connection, driver, self.inbox, max_sessions, progress
-        )
+        self._keeper = LeaseKeeper(self._book, connection, driver, self.inbox, limits, progress)
 
     def run(self) -> int:
         """Run the loop until the end and return the exit status of the process."""
@@ -309,6 +307,7 @@ class Agent:
         order = Order(
             *(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets, nodes, left_out),
             priority_class=lease.get("priority_class", ""),
+            node_labels=lease.get("node_labels") or {},
         )
         self._driver.start(order)
 

@@ -1,6 +1,7 @@
 """The agent's command line."""
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_name, check_template
 from executor.environment import MODE, USERS, Agent
 from loglines.lines import wanted_format
+from podspec.node_templates import NodeTemplate, read_templates
 from podspec.specification import REFUSED
 from variables.options import option
 from variables.reading import misspelt, read
@@ -74,8 +76,9 @@ class Pods:
 class Config:
     """All options of the agent.
 
-    `parent` is the process that the agent ends with: None for no process, `ANY_PARENT` for any
-    parent. With `check` the agent only finds out whether runs can be isolated as asked, and ends.
+    `node_templates` are the nodes that the cluster can add. `parent` is the process that the agent
+    ends with: None for no process, `ANY_PARENT` for any parent. With `check` the agent only finds
+    out whether runs can be isolated as asked, and ends.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Config:
     state_dir: Path
     driver: str
     max_sessions: int
+    node_templates: list[NodeTemplate]
     parent: int | None
     check: bool
     isolating: Isolating
@@ -116,6 +120,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
         state_dir=given.state_dir.absolute(),
         driver=given.driver,
         max_sessions=given.max_sessions,
+        node_templates=given.node_templates,
         parent=given.die_with_parent,
         check=given.check_isolation,
         isolating=Isolating(
@@ -181,12 +186,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--driver", choices=DRIVERS, default="local", help="driver that runs the sessions"
     )
-    parser.add_argument(
-        "--max-sessions",
-        type=_positive,
-        default=8,
-        help="maximum number of sessions at the same time (default 8)",
-    )
+    _add_limits(parser)
     parser.add_argument(
         "--die-with-parent",
         nargs="?",
@@ -199,6 +199,22 @@ def _parser() -> argparse.ArgumentParser:
     _add_simulation(parser)
     _add_pods(parser)
     return parser
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max-sessions",
+        type=_positive,
+        default=8,
+        help="maximum number of sessions at the same time (default 8)",
+    )
+    parser.add_argument(
+        "--node-templates",
+        type=_templates,
+        default=[],
+        metavar="FILE",
+        help="JSON file with the nodes that the cluster's autoscaler can add (default: none)",
+    )
 
 
 def _add_isolation(parser: argparse.ArgumentParser) -> None:
@@ -332,6 +348,19 @@ def _priority_class(text: str) -> tuple[str, str]:
         return priority_class, check_name(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"must be CLASS=NAME, and NAME {error}") from None
+
+
+def _templates(path: str) -> list[NodeTemplate]:
+    try:
+        given = json.loads(Path(path).read_text("utf-8"))
+        found = read_templates(given)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from None
+    # The server leaves out what it does not know; here it is a misspelt field.
+    for number, each in enumerate(given):
+        for name in sorted(each.keys() - NodeTemplate.__annotations__.keys()):
+            raise argparse.ArgumentTypeError(f"{path}: {number}.{name}: no field of a template")
+    return found
 
 
 def _seconds(text: str) -> float:

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from threading import Event, Lock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 from reprise_client.errors import RepriseError
 from reprise_client.wire import LeaseAnswer, LeaseKey, ProgressNews, SupersededError
@@ -15,6 +15,7 @@ from executor.drivers.protocol import Driver
 from executor.failpoints import failpoint
 from executor.inbox import Inbox, Leased, TakenOver
 from executor.progress import ProgressBook
+from podspec.node_templates import NodeTemplate
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,13 @@ MAX_WARNINGS = 100
 """Most warnings of one call; the server reads no more."""
 
 Resources = Mapping[str, Any]
+
+
+class Limits(NamedTuple):
+    """What the agent may run: sessions at once, and the nodes that its cluster can add."""
+
+    max_sessions: int
+    node_templates: Sequence[NodeTemplate] = ()
 
 
 class LeaseBook:
@@ -59,7 +67,7 @@ class LeaseKeeper(Thread):
         connection: Connection,
         driver: Driver,
         inbox: Inbox,
-        max_sessions: int,
+        limits: Limits,
         progress: ProgressBook,
     ):
         super().__init__(name="leases", daemon=True)
@@ -67,7 +75,7 @@ class LeaseKeeper(Thread):
         self._connection = connection
         self._driver = driver
         self._inbox = inbox
-        self._max_sessions = max_sessions
+        self._limits = limits
         self._progress = progress
         self._longest_poll = LONG_POLL
         self._retired = Event()
@@ -118,7 +126,7 @@ class LeaseKeeper(Thread):
         # A full agent makes short calls: room may come up while the server holds the call. The end
         # of a trouble, too, can only be reported with the next call.
         trouble, of_projects = self._driver.trouble, self._driver.project_troubles
-        full = trouble or of_projects or len(held) >= self._max_sessions
+        full = trouble or of_projects or len(held) >= self._limits.max_sessions
         poll = FULL_POLL if full else LONG_POLL
         self._round += 1
         failpoint("executor.before_lease_send")
@@ -127,7 +135,7 @@ class LeaseKeeper(Thread):
                 mine,
                 driver=self._driver.name,
                 nodes=changed_nodes,
-                max_sessions=0 if trouble else self._max_sessions,
+                max_sessions=0 if trouble else self._limits.max_sessions,
                 runs=held,
                 wait_s=min(poll, self._longest_poll),
                 round_number=self._round,
@@ -136,6 +144,7 @@ class LeaseKeeper(Thread):
                 project_troubles=of_projects,
                 warnings=self._driver.warnings[:MAX_WARNINGS],
                 progress=progress,
+                node_templates=self._limits.node_templates,
             ),
             leases=True,
         )

@@ -286,6 +286,12 @@ class Numbers:
         "seconds that a pod may stay without a node, unless its session sets its own limit; 0: no "
         "limit",
     )
+    scale_up_timeout: float = variable(
+        SECONDS,
+        600.0,
+        "seconds that a pod may stay without a node if its cluster has to add one of a node "
+        "template, or more if the other limit is longer; 0: no limit",
+    )
     initializing_timeout: float = variable(
         SECONDS,
         1800.0,

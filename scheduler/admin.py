@@ -1,5 +1,6 @@
 """Admin pages of executors and their leases."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -131,7 +132,7 @@ class ExecutorAdmin(ShowsToken):
     autocomplete_fields = ("projects",)
     readonly_fields = (
         *("health", "trouble", "troubled_projects", "warned_of", "heartbeat", "driver"),
-        *("lease_count", "max_sessions", "node_table"),
+        *("lease_count", "max_sessions", "node_table", "template_table"),
     )
     fieldsets = (
         (None, {"fields": SET}),
@@ -245,11 +246,29 @@ class ExecutorAdmin(ShowsToken):
             (node.get("name", "?"), _amounts(node.get("allocatable")), _amounts(node.get("free")))
             for node in executor.nodes[:NODES]
         ]
-        head = format_html("<tr><th>{}</th><th>{}</th><th>{}</th></tr>", "node", "has", "free")
-        body = format_html_join("", "<tr><td>{}</td><td>{}</td><td>{}</td></tr>", rows)
         more = len(executor.nodes) - len(rows)
         foot = format_html("<p>and {} more</p>", more) if more > 0 else ""
-        return format_html('<table class="facts-table">{}{}</table>{}', head, body, foot)
+        return format_html("{}{}", _table(("node", "has", "free"), rows), foot)
+
+    @column("nodes that its cluster can add")
+    def template_table(self, executor: Executor) -> SafeString | str:
+        if not executor.node_templates:
+            return "-"
+        rows = [
+            (each["name"], _amounts(each["resources"]), labels_text(each["labels"]), each["max"])
+            for each in executor.node_templates
+        ]
+        return _table(("template", "has", "labels", "at most"), rows)
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> SafeString:
+    cells = format_html_join("", "<th>{}</th>", ((each,) for each in heads))
+    body = format_html_join(
+        "",
+        "<tr>{}</tr>",
+        ((format_html_join("", "<td>{}</td>", ((cell,) for cell in row)),) for row in rows),
+    )
+    return format_html('<table class="facts-table"><tr>{}</tr>{}</table>', cells, body)
 
 
 def _amounts(resources: Any) -> str:
@@ -266,8 +285,8 @@ class LeaseAdmin(ReadOnlyAdmin):
     list_select_related = ("executor",)
     list_filter = (("executor", AutocompleteSelectFilter),)
     fields = (
-        "session_page", "executor", "fencing_token", "granted_at", "accepted", "lost_at",
-        "run_deadline",
+        "session_page", "executor", "template", "fencing_token", "granted_at", "accepted",
+        "lost_at", "run_deadline",
     )  # fmt: skip
     readonly_fields = fields
 

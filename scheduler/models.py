@@ -58,8 +58,11 @@ class Executor(models.Model):
     driver = models.CharField(max_length=32, blank=True)
     nodes = models.JSONField(default=list)
     nodes_digest = models.CharField(max_length=32, blank=True, default="", db_default="")
-    """Determines what its nodes are when empty; "" if a server of the previous version wrote
-    them."""
+    """Determines what its nodes are when empty, and its node templates; "" if a server of the
+    previous version wrote them."""
+    node_templates = models.JSONField(default=list, db_default=[])
+    """The nodes that its cluster can add, as its agent declared them:
+    `podspec/node_templates.py`."""
     max_sessions = models.PositiveIntegerField(default=0)
     trouble = models.TextField(blank=True, default="", db_default="")
     """Why it cannot start anything now, in its own words; "" if nothing is wrong."""
@@ -252,6 +255,8 @@ class Lease(models.Model):
     """The key of the line from which it was granted: it determines what the session holds."""
     nodes = models.JSONField(null=True)
     """The planned nodes, one a rank; null if none were named to the executor."""
+    template = models.CharField(max_length=63, blank=True, default="", db_default="")
+    """The node template of which its cluster has to add nodes for it; "" for none."""
     lost_at = models.DateTimeField(null=True)
     """When the executor had been silent for too long."""
     run_deadline = models.DateTimeField(null=True)

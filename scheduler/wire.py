@@ -14,6 +14,8 @@ from pydantic import (
     field_validator,
 )
 
+from podspec.labels import MAX_LABELS
+from podspec.node_templates import MAX_TAINTS, MAX_TEMPLATES, MOST_NODES, NAME, read_templates
 from podspec.quantity import parse_resource
 from runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
 from sessions_app.core.states import LIVE_STATUSES, Status
@@ -75,6 +77,19 @@ class Node(WireModel):
     taints: list[dict[str, Any]] = []
     max_pods: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """How many runs of this executor it can hold at once; null: unknown."""
+
+
+class NodeTemplate(WireModel):
+    """A kind of nodes that the executor's cluster can add, up to `max` of them in all.
+
+    Amounts are Kubernetes quantities. A node is of the template if it has all of its `labels`.
+    """
+
+    name: Annotated[str, Field(pattern=NAME)]
+    resources: Annotated[dict[str, Amount], Field(min_length=1)]
+    labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] = {}
+    taints: Annotated[list[dict[str, str]], Field(max_length=MAX_TAINTS)] = []
+    max: Annotated[int, Field(ge=1, le=MOST_NODES)]
 
 
 class Run(WireModel):
@@ -167,6 +182,10 @@ class LeaseCall(Call):
     driver: Annotated[str, Field(max_length=32)] = ""
     nodes: Annotated[list[Node], Field(max_length=20_000)] | None = []
     """null: unchanged since the last call of this incarnation."""
+    node_templates: Annotated[
+        list[NodeTemplate], BeforeValidator(read_templates), Field(max_length=MAX_TEMPLATES)
+    ] = []
+    """The nodes that its cluster can add. They count only in a call with `nodes`."""
     limits: Limits = Limits()
     runs: Annotated[list[Run], Field(max_length=MAX_RUNS)] = []
     round: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -272,8 +291,9 @@ class LeasedSession(WireModel):
 
     `avoid_node` is a node of this executor that the session must not use; "" for none. `nodes` are
     those that it must use, one a rank; empty if the executor's cluster chooses. Then `avoid_nodes`
-    are further ones that it must not use: suspect nodes, and nodes in quarantine. `priority_class`
-    is the name of its class.
+    are further ones that it must not use: suspect nodes, nodes in quarantine, and nodes that are
+    kept free for others. `node_labels` are labels that its nodes must have: those of a node
+    template of which the cluster is to add nodes. `priority_class` is the name of its class.
     """
 
     session_id: UUID
@@ -288,6 +308,7 @@ class LeasedSession(WireModel):
     avoid_node: str
     avoid_nodes: list[str] = []
     nodes: list[str]
+    node_labels: dict[str, str] = {}
     spec: LeasedSpec
 
 

@@ -43,6 +43,7 @@ class FakeSession:
     secrets: dict[str, str] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=list)
     priority_class: str = ""
+    node_labels: dict[str, str] = field(default_factory=dict)
     refused_node: str = ""
     told: list[Body] = field(default_factory=list)
     """The progress that came while it ran."""
@@ -122,6 +123,7 @@ class FakeServer:
         secrets: dict[str, str] | None = None,
         nodes: list[str] | None = None,
         priority_class: str = "",
+        node_labels: dict[str, str] | None = None,
         **spec: Any,
     ) -> FakeSession:
         session_id = str(uuid4())
@@ -144,6 +146,7 @@ class FakeServer:
             secrets=secrets or {},
             nodes=nodes or [],
             priority_class=priority_class,
+            node_labels=node_labels or {},
         )
         with self.changed:
             self.sessions[session_id] = session
@@ -257,6 +260,7 @@ class FakeServer:
             **({"avoid_node": session.avoid_node} if session.avoid_node else {}),
             **({"nodes": session.nodes} if session.nodes else {}),
             **({"priority_class": session.priority_class} if session.priority_class else {}),
+            **({"node_labels": session.node_labels} if session.node_labels else {}),
             **({"secret_environ": session.secrets} if session.secrets else {}),
             "spec": session.spec,
         }

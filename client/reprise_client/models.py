@@ -948,6 +948,19 @@ class ExecutorNode(Answer):
     taints: list[dict[str, Any]] = Field(default_factory=list)
 
 
+class ExecutorNodeTemplate(Answer):
+    """A kind of nodes that the executor's cluster can add, up to `max` of them in all.
+
+    Amounts are Kubernetes quantities. A node is of the template if it has all of its labels.
+    """
+
+    name: str
+    resources: dict[str, str | float] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: list[dict[str, Any]] = Field(default_factory=list)
+    max: int = 0
+
+
 class Executor(Answer):
     """An executor: the agent that runs sessions in one cluster.
 
@@ -976,6 +989,7 @@ class Executor(Answer):
     auto_quarantine: bool = False
     preemption: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
+    node_templates: list[ExecutorNodeTemplate] = Field(default_factory=list)
     cordoned: bool = False
     cordon_reason: str = ""
     draining_since: datetime | None = None
@@ -1002,6 +1016,7 @@ class ExecutorLease(Answer):
     status: Status = ""
     node: str = ""
     nodes: list[str] = Field(default_factory=list)
+    template: str = ""
     fencing_token: int = 0
     granted_at: datetime | None = None
     accepted: bool = False

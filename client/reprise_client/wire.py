@@ -45,7 +45,8 @@ class Spec(TypedDict):
 class Lease(TypedDict):
     """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
     on which it must run, one a rank; empty or absent if the executor chooses, which then also
-    leaves out `avoid_nodes`. `priority_class` is absent from older servers."""
+    leaves out `avoid_nodes`. `node_labels` are labels that its nodes must have. `priority_class` is
+    absent from older servers."""
 
     session_id: str
     fencing_token: int
@@ -58,6 +59,7 @@ class Lease(TypedDict):
     avoid_node: NotRequired[str]
     avoid_nodes: NotRequired[list[str]]
     nodes: NotRequired[list[str]]
+    node_labels: NotRequired[dict[str, str]]
     spec: Spec
 
 
@@ -260,6 +262,7 @@ class Wire:
         project_troubles: Mapping[str, str] | None = None,
         warnings: Sequence[str] = (),
         progress: Sequence[ProgressNews] = (),
+        node_templates: Sequence[Mapping[str, Any]] = (),
     ) -> LeaseAnswer:
         """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
 
@@ -268,7 +271,7 @@ class Wire:
         directory: an agent without the earlier agent's state cannot speak for its runs. `trouble`
         says why the executor can start nothing at present, `project_troubles` the same for some
         projects; `warnings` is what it does not do as its administrator asked. `progress` is what
-        runs told since the last call.
+        runs told since the last call. `node_templates` are the nodes that the cluster can add.
         """
         body: dict[str, Any] = {
             "driver": driver,
@@ -284,6 +287,7 @@ class Wire:
         }
         body |= {"warnings": list(warnings)} if warnings else {}
         body |= {"progress": progress} if progress else {}
+        body |= {"node_templates": node_templates} if node_templates else {}
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 

@@ -29,8 +29,9 @@ class Order:
     is a node, "" for none. The driver avoids it as long as another existing node could ever run the
     session. `nodes` are those on which it must run, one a rank; empty if the driver chooses. If one
     of them cannot take it after all, the run ends as `UNSTARTED`, with the name of that node. A
-    driver that chooses takes none of `avoid_nodes`. `priority_class` is the name of its class, ""
-    if the server did not name it.
+    driver that chooses takes none of `avoid_nodes`, and only nodes with all `node_labels`: the
+    cluster may have to add them. `priority_class` is the name of its class, "" if the server did
+    not name it.
     """
 
     key: LeaseKey
@@ -42,6 +43,7 @@ class Order:
     nodes: Sequence[str] = ()
     avoid_nodes: Sequence[str] = ()
     priority_class: str = ""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

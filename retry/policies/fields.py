@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from podspec.labels import LABEL_NAME, LABEL_VALUE, MAX_LABEL_NAME, MAX_LABELS, read_labels
 from podspec.quantity import parse_resource
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
 from retry.policies.inline import MAX_EXIT_CODE, RETRIABLE, positive, whole_number
@@ -21,13 +22,6 @@ CONDITIONS = ("OOMKilled", "Evicted", "Preempted", "DeadlineExceeded", "Unschedu
 
 LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 _LABEL = re.compile(LABEL[1:-1])
-MAX_LABELS = 64
-MAX_LABEL_NAME = 317
-LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
-LABEL_NAME = (
-    r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-)
-_KEY, _VALUE = re.compile(LABEL_NAME[1:-1]), re.compile(LABEL_VALUE[1:-1])
 SIGNATURE = r"^[0-9a-f]{12}$"
 _SIGNATURE = re.compile(SIGNATURE[1:-1])
 _UNSPEAKABLE = re.compile(r"[/\x00-\x1f\x7f\ud800-\udfff]|^\s|\s$")
@@ -134,14 +128,10 @@ def _pattern(value: object) -> str:
 
 
 def _labels(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or len(value) > MAX_LABELS:
-        raise _refused("labels", f"must be an object of at most {MAX_LABELS} labels")
-    for name, text in value.items():
-        if not isinstance(name, str) or len(name) > MAX_LABEL_NAME or not _KEY.fullmatch(name):
-            raise _refused("labels", f"{name!r:.80} is not the name of a Kubernetes label")
-        if not isinstance(text, str) or not _VALUE.fullmatch(text):
-            raise _refused("labels", f"{name}: must be the value of a Kubernetes label, as text")
-    return value
+    try:
+        return read_labels(value)
+    except ValueError as error:
+        raise _refused("labels", str(error)) from None
 
 
 def _some_labels(value: object) -> dict[str, str]:

@@ -52,9 +52,9 @@ class Alternatives:
     @cached_property
     def _empty(self) -> dict[str, Room]:
         names = {name for each in self._by_project.values() for name in each}
-        columns = ("name", "nodes", "avoid_suspects", "auto_quarantine")
+        columns = ("name", "nodes", "node_templates", "avoid_suspects", "auto_quarantine")
         found = {}
         for other in with_nodes_out(Executor.objects.filter(name__in=names).only(*columns)):
-            found[other.name] = Room(other.nodes, ())
+            found[other.name] = Room(other.nodes, (), other.node_templates)
             found[other.name].close(other.closed_nodes)
         return found

@@ -1,7 +1,8 @@
 """An executor in a lease round: what fits there now, and what is left to other executors."""
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
@@ -9,6 +10,15 @@ from scheduler.allocation.waiting_lines import BusyQueue, Wish
 from scheduler.core.fairshare import WaitingLine, cost
 from scheduler.core.fit import Ask, Avoid, Misfit, Room
 from scheduler.models import Avoids, Executor
+
+
+class Plan(NamedTuple):
+    """Where a session gets its room."""
+
+    nodes: Sequence[str] = ()
+    """One a rank; empty if no node is planned."""
+    template: str = ""
+    """The node template of which its cluster has to add nodes; "" for none."""
 
 
 class Site:
@@ -26,7 +36,7 @@ class Site:
         self._spots: dict[WaitingLine, tuple[Ask, Avoid]] = {}
         self._nodes_avoided: dict[WaitingLine, str] = {}
         self._promised: WaitingLine | None = None
-        self._planned: dict[WaitingLine, deque[list[str]]] = defaultdict(deque)
+        self._planned: dict[WaitingLine, deque[Plan]] = defaultdict(deque)
         self.full: list[tuple[BusyQueue, WaitingLine]] = []
         """Lines that wait for room on this executor."""
         self.hesitant: list[tuple[BusyQueue, WaitingLine]] = []
@@ -75,11 +85,15 @@ class Site:
     def _plan(self, line: WaitingLine) -> bool:
         nodes = self._room.place(*self._spots[line])
         if nodes is not None:
-            self._planned[line].append(nodes)
-        return nodes is not None
+            self._planned[line].append(Plan(nodes))
+            return True
+        template = self._room.grow(*self._spots[line])
+        if template is not None:
+            self._planned[line].append(Plan(template=template))
+        return template is not None
 
-    def planned(self, line: WaitingLine) -> list[str]:
-        """Return the nodes of the line's next grant, one a rank. Each grant is asked for once."""
+    def planned(self, line: WaitingLine) -> Plan:
+        """Return the plan of the line's next grant. Each grant is asked for once."""
         return self._planned[line].popleft()
 
     def reserve(self, line: WaitingLine, before: Sequence[str]) -> list[str]:
@@ -102,10 +116,14 @@ class Site:
         """Return the node of this executor that the sessions of a line avoid; "" for none."""
         return self._nodes_avoided[line]
 
-    def nodes_left_out(self, line: WaitingLine) -> list[str]:
-        """Return the nodes that the sessions of a line must not use, if no others are named."""
+    def nodes_left_out(self, line: WaitingLine, kept: Iterable[str]) -> list[str]:
+        """Return the nodes that the sessions of a line must not use, if no others are named.
+
+        `kept` are those that are kept free for others.
+        """
         avoid = self._spots[line][1]
-        return sorted(self._closed | (avoid if isinstance(avoid, frozenset) else frozenset()))
+        shunned = avoid if isinstance(avoid, frozenset) else frozenset()
+        return sorted(self._closed.union(shunned, kept))
 
     def _avoid(self, node: str, wish: Wish) -> Avoid:
         """Return what a wish avoids here: a node, and suspect nodes as long as others fit."""

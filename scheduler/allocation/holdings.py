@@ -22,13 +22,13 @@ _HELD = """
     SELECT l.executor_id, s.queue_id, s.retry_count > 0,
         CASE WHEN s.node <> '' AND (c.cluster_size = 1 OR l.nodes IS NULL)
             THEN jsonb_build_array(s.node)::text ELSE coalesce(l.nodes::text, '') END,
-        c.resources::text, c.cluster_size, count(*)
+        l.template, c.resources::text, c.cluster_size, count(*)
     FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE l.executor_id = ANY(%s::bigint[])
         AND s.fencing_token = l.fencing_token AND s.phase = 'live'
-    GROUP BY 1, 2, 3, 4, 5, 6
-    ORDER BY 1, 4 DESC, 2, 3, 5, 6
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ORDER BY 1, 4 DESC, 2, 3, 5, 6, 7
 """
 
 
@@ -45,6 +45,8 @@ class Held(NamedTuple):
     retry: bool
     known_nodes: str
     """The nodes as JSON text; "" if none is known."""
+    template: str
+    """The node template on whose nodes they run, or wait to; "" for none."""
     resources: str
     pods: int
     leases: int
@@ -100,22 +102,25 @@ def reported_nodes(call: LeaseCall) -> list[dict[str, Any]] | None:
     )
 
 
-def nodes_digest(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """Return a digest of what nodes are when empty, 32 characters: it changes as they do."""
-    empty = [[node.get(name) for name in _EMPTY] for node in nodes]
+def nodes_digest(nodes: Sequence[Mapping[str, Any]], templates: Sequence[Mapping[str, Any]]) -> str:
+    """Return a digest of what nodes are when empty, and of node templates, 32 characters: it
+    changes as they do."""
+    empty: list[Any] = [[node.get(name) for name in _EMPTY] for node in nodes]
+    empty.extend(templates)
     return hashlib.blake2b(json.dumps(empty, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def room_beside(executor: Executor, held: Sequence[Held]) -> Room:
     """Return the room on an executor's nodes beside foreign usage, refusals and the leases held.
 
-    Nodes in quarantine have none, if they were read with the executor.
+    It includes what the executor's node templates can still bring. Nodes in quarantine have none,
+    if they were read with the executor.
     """
-    room = Room(executor.nodes, ())
+    room = Room(executor.nodes, (), executor.node_templates)
     room.refuse(executor.refusals)
     for each in held:
         ask, nodes = each.ask, each.nodes
         for _ in range(each.leases):
-            room.take(ask, nodes=nodes)
+            room.take(ask, nodes=nodes, template=each.template)
     room.close(executor.closed_nodes)
     return room

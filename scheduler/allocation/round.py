@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -92,6 +93,8 @@ class Allocation:
         """The planned nodes of the sessions that are bound to them, one a rank, by session id."""
         self.avoided: dict[UUID, str] = {}
         """The nodes that some of the sessions avoid, by session id."""
+        self.templates: dict[UUID, str] = {}
+        """The node templates of which the cluster has to add nodes, by session id."""
         self.left_out: dict[UUID, list[str]] = {}
         """Suspect nodes and those in quarantine, for sessions that no nodes are named to."""
         self.left_waiting = 0
@@ -147,7 +150,8 @@ class Allocation:
         room = room_beside(self._executor, self._held)
         for session in self.sessions:
             ask = self._wishes[self.keys[session.id]].ask
-            room.take(ask, nodes=self.nodes.get(session.id, ()))
+            nodes, template = self.nodes.get(session.id, ()), self.templates.get(session.id, "")
+            room.take(ask, nodes=nodes, template=template)
         return room
 
     @cached_property
@@ -295,7 +299,11 @@ class Allocation:
             # What others have made room for stays reserved.
             if reserved and whole > MOST_RESERVED and session not in self._before:
                 break
-            reserved[session] = site.reserve(line, self._before.get(session, ()))
+            if nodes := site.reserve(line, self._before.get(session, ())):
+                reserved[session] = nodes
+            else:
+                # Only nodes that its cluster has yet to add could hold it.
+                whole -= line.size
         return reserved
 
     def _by_claim(self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
@@ -363,14 +371,18 @@ class Allocation:
             passed=[session.id for session in self.sessions],
         )
         found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
+        # Only the cluster knows which node a session gets that waits for one to be added.
+        kept = set(chain.from_iterable(self._reservations.values()))
         for claimant, line in grants:
-            session, nodes = next(found[line], None), site.planned(line)
+            session, plan = next(found[line], None), site.planned(line)
             if session is None:
                 continue
-            if nodes and self._names_nodes(session):
-                self.nodes[session.id] = nodes
-            elif names := site.nodes_left_out(line):
+            if plan.nodes and self._names_nodes(session):
+                self.nodes[session.id] = list(plan.nodes)
+            elif names := site.nodes_left_out(line, kept if plan.template else ()):
                 self.left_out[session.id] = names
+            if plan.template:
+                self.templates[session.id] = plan.template
             self.sessions.append(session)
             self.keys[session.id] = line.key
             self._given[claimant.queue, line.key] += 1

@@ -109,6 +109,7 @@ def lease_json(lease: Lease) -> dict[str, Any]:
         "status": session.status,
         "node": session.node,
         "nodes": lease.nodes or [],
+        "template": lease.template,
         "fencing_token": lease.fencing_token,
         "granted_at": lease.granted_at,
         "accepted": lease.accepted,

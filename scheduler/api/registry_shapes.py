@@ -18,6 +18,19 @@ class ProjectTrouble(BaseModel):
     trouble: str
 
 
+class ExecutorNodeTemplate(BaseModel):
+    """A kind of nodes that the executor's cluster can add, up to `max` of them in all.
+
+    Amounts are Kubernetes quantities. A node is of the template if it has all of its labels.
+    """
+
+    name: str
+    resources: dict[str, str | float]
+    labels: dict[str, str]
+    taints: list[dict[str, Any]]
+    max: int
+
+
 class Executor(BaseModel):
     """An executor: the agent that runs sessions in one cluster."""
 
@@ -53,6 +66,8 @@ class Executor(BaseModel):
     """Whether running sessions make room for others here; "": as the setting says."""
     labels: dict[str, str]
     """Rules choose the executors of retries by these."""
+    node_templates: list[ExecutorNodeTemplate]
+    """The nodes that its cluster can add, as its agent declared them."""
     cordoned: bool
     cordon_reason: str
     draining_since: datetime | None
@@ -192,6 +207,8 @@ class ExecutorLease(BaseModel):
     node: str
     nodes: list[str]
     """The planned nodes, one a rank; empty if the executor's cluster chooses."""
+    template: str
+    """The node template of which its cluster has to add nodes for it; "" for none."""
     fencing_token: int
     granted_at: datetime
     accepted: bool

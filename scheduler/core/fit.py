@@ -1,13 +1,15 @@
 """Fit: whether a session fits on an executor's nodes. Pure; amounts are Kubernetes quantities."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any, NamedTuple
 
 from podspec.quantity import parse
 from podspec.resources import Amounts, total
-from scheduler.core.node_rules import AFFINITY, ANY_NODE, LABEL, TAINT, NodeRules
+from scheduler.core.node_rules import AFFINITY, ALL_NODES, ANY_NODE, LABEL, TAINT, NodeRules
 
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
@@ -78,11 +80,13 @@ class Opening(NamedTuple):
 class _Node:
     """A node and its free amounts."""
 
-    __slots__ = ("closed", "facts", "free", "name", "others", "slots", "whole")
+    __slots__ = ("closed", "exists", "facts", "free", "name", "others", "slots", "whole")
 
-    def __init__(self, facts: Mapping[str, Any]):
+    def __init__(self, facts: Mapping[str, Any], *, exists: bool = True):
         self.closed = False
         """Whether it takes nothing new."""
+        self.exists = exists
+        """Whether it is there; if not, the cluster can add it."""
         self.name: str = facts.get("name", "")
         self.whole = {name: parse(value) for name, value in facts.get("allocatable", {}).items()}
         self.others = {name: parse(value) for name, value in facts.get(OTHERS, {}).items()}
@@ -122,17 +126,48 @@ def _share_free(node: _Node, ask: Ask) -> Decimal:
     )
 
 
+class _Template:
+    """The nodes of a template: those that exist, then those that the cluster can still add."""
+
+    __slots__ = ("empty", "name", "nodes")
+
+    def __init__(self, facts: Mapping[str, Any], nodes: Iterable[_Node]):
+        self.name: str = facts["name"]
+        labels, resources = facts["labels"].items(), facts["resources"]
+        existing = [each for each in nodes if labels <= (each.facts.get("labels") or {}).items()]
+        slots = int(parse(resources[POD_SLOTS])) if POD_SLOTS in resources else None
+        facts = {**facts, "name": "", "allocatable": resources, SLOTS: slots}
+        self.empty = _Node(facts, exists=False)
+        missing = max(facts["max"] - len(existing), 0)
+        self.nodes = existing + [copy(self.empty) for _ in range(missing)]
+
+    def could_hold(self, ask: Ask) -> bool:
+        """Return whether a pod of a session could be on a node of this template."""
+        return not ask.rules.refusal(self.empty.facts) and _pods_in(self.empty.whole, ask, 1) > 0
+
+
 class Room:
     """The free amounts on an executor's nodes. They only decrease: what was full stays full.
 
-    `held` is usage whose node is unknown; it is subtracted from the total of all nodes.
+    `held` is usage whose node is unknown; it is subtracted from the total of all nodes. `templates`
+    are the node templates of the executor, as `podspec/node_templates.py` reads them: what has no
+    room now fits, too, if one of them can bring nodes for it. The pods of a session are then all
+    on nodes of that template.
     """
 
-    def __init__(self, nodes: Iterable[Mapping[str, Any]], held: Iterable[Amounts]):
+    def __init__(
+        self,
+        nodes: Iterable[Mapping[str, Any]],
+        held: Iterable[Amounts],
+        templates: Iterable[Mapping[str, Any]] = (),
+    ):
         self._nodes = [_Node(node) for node in nodes]
         self._by_name = {node.name: node for node in self._nodes}
+        self._templates = {each["name"]: _Template(each, self._nodes) for each in templates}
+        self._groups = [self._nodes, *(each.nodes for each in self._templates.values())]
+        """The nodes on which the pods of one session can be together."""
         self._largest: Amounts = {}
-        for node in self._nodes:
+        for node in chain.from_iterable(self._groups):
             for name, value in node.whole.items():
                 self._largest[name] = max(value, self._largest.get(name, value))
         self.whole = total(node.whole for node in self._nodes)
@@ -148,15 +183,16 @@ class Room:
         `avoid` are the names of nodes that do not count for this session.
         """
         ask, avoid = _ask(wanted), _names(avoid)
-        return None if self._fits(ask, avoid) else self._reason(ask, avoid)
+        fits = self._fits(ask, avoid) or self._on_template(ask, avoid) is not None
+        return None if fits else self._reason(ask, avoid)
 
     def place(self, ask: Ask, avoid: Avoid = "") -> list[str] | None:
-        """Take room for a session. Return its nodes, one a rank; None if it does not fit.
+        """Take room for a session. Return its nodes, one a rank; None if it does not fit now.
 
         An executor without nodes has none to name.
         """
         avoid = _names(avoid)
-        if not self._nodes:
+        if not any(self._groups):
             return [] if self._fits(ask, avoid) else None
         whole = ask.whole
         if any(whole[name] > self._free.get(name, _NONE) for name in ask.counted):
@@ -168,6 +204,18 @@ class Room:
         for node, pods in spots:
             node.place(ask.amounts, pods)
         return [node.name for node, pods in spots for _ in range(pods)]
+
+    def grow(self, ask: Ask, avoid: Avoid = "") -> str | None:
+        """Take room for a session on nodes of a template, of which the cluster has to add some.
+
+        Return the name of the first template that can bring them; None if there is none.
+        """
+        found = self._on_template(ask, _names(avoid))
+        if found is None:
+            return None
+        template, spots = found
+        self._book(spots, ask)
+        return template.name
 
     def refuse(self, refusals: Mapping[str, Iterable[str]]) -> None:
         """Give out nothing more of these resources, by node: the cluster says that they lack."""
@@ -223,26 +271,39 @@ class Room:
             reserved.append(node.name)
         return reserved
 
-    def take(self, wanted: Amounts | Ask, nodes: Sequence[str] = ()) -> None:
+    def take(self, wanted: Amounts | Ask, nodes: Sequence[str] = (), template: str = "") -> None:
         """Subtract a lease: from its `nodes`, one a rank, if all are known, else where it fits.
 
-        If it fits nowhere, subtract it only from the total of all nodes.
+        If it fits nowhere, subtract it only from the total of all nodes. A lease that waits for
+        nodes of a `template` is subtracted only from those, as far as they have room.
         """
         ask = _ask(wanted)
+        known = len(nodes) == ask.pods and all(name in self._by_name for name in nodes)
+        if template in self._templates and not known:
+            # Nothing else of its rules is known here.
+            self._book(self._spots(replace(ask, rules=ALL_NODES), NOTHING, template) or (), ask)
+            return
         self._take_pool(ask.whole)
-        if len(nodes) == ask.pods and all(name in self._by_name for name in nodes):
+        if known:
             for name in nodes:
                 self._by_name[name].place(ask.amounts, 1)
             return
         for spot, pods in self._spots(ask, NOTHING) or ():
             spot.place(ask.amounts, pods)
 
+    def _book(self, spots: Iterable[tuple[_Node, int]], ask: Ask) -> None:
+        """Take room on nodes of a template, and from the total as far as they exist."""
+        for node, pods in spots:
+            node.place(ask.amounts, pods)
+            if node.exists:
+                self._take_pool({name: value * pods for name, value in ask.amounts.items()})
+
     def _take_pool(self, wanted: Amounts) -> None:
         for name, value in wanted.items():
             self._free[name] = self._free.get(name, _NONE) - value
 
     def _fits(self, ask: Ask, avoid: frozenset[str]) -> bool:
-        if not self._nodes:
+        if not any(self._groups):
             # An executor without nodes runs only sessions that ask for nothing.
             return ask.rules.any_node and not any(ask.amounts[name] for name in ask.counted)
         whole = ask.whole
@@ -250,12 +311,29 @@ class Room:
             return False
         return self._spots(ask, avoid) is not None
 
-    def _spots(self, ask: Ask, avoid: frozenset[str]) -> list[tuple[_Node, int]] | None:
-        """Return the first nodes with room for all pods, and the pods of each, else None."""
-        key = (frozenset(ask.amounts.items()), ask.pods, ask.rules, avoid)
+    def _on_template(
+        self, ask: Ask, avoid: frozenset[str]
+    ) -> tuple[_Template, list[tuple[_Node, int]]] | None:
+        """Return the first template with room for all pods, and its nodes for them, else None."""
+        for template in self._templates.values():
+            # The nodes of a template are many and alike.
+            spots = self._spots(ask, avoid, template.name) if template.could_hold(ask) else None
+            if spots is not None:
+                return template, spots
+        return None
+
+    def _spots(
+        self, ask: Ask, avoid: frozenset[str], template: str = ""
+    ) -> list[tuple[_Node, int]] | None:
+        """Return the first nodes with room for all pods, and the pods of each, else None.
+
+        They are nodes that exist, or those of a template.
+        """
+        nodes = self._templates[template].nodes if template else self._nodes
+        key = (frozenset(ask.amounts.items()), ask.pods, ask.rules, avoid, template)
         found, missing, first = [], ask.pods, True
-        for position in range(self._passed.get(key, 0), len(self._nodes)):
-            node = self._nodes[position]
+        for position in range(self._passed.get(key, 0), len(nodes)):
+            node = nodes[position]
             most = min(missing, node.slots)
             excluded = most <= 0 or self._excluded(node, ask, avoid)
             pods = 0 if excluded else _pods_in(node.free, ask, most)
@@ -269,7 +347,7 @@ class Room:
                 if not missing:
                     return found
         if first:
-            self._passed[key] = len(self._nodes)
+            self._passed[key] = len(nodes)
         return None
 
     @staticmethod
@@ -283,32 +361,27 @@ class Room:
     def never(self, ask: Ask, avoid: Avoid = "") -> Misfit | None:
         """Return why a session would not fit even on empty nodes; None if it would."""
         avoid = _names(avoid)
-        if not self._nodes and self._fits(ask, avoid):
+        if not any(self._groups) and self._fits(ask, avoid):
             return None
         for name in ask.counted:
             largest = self._largest.get(name, _NONE)
             if ask.amounts[name] > largest:
                 return Misfit(name, ask.amounts[name], largest, ever=False)
-        allowed = [node for node in self._nodes if not ask.rules.refusal(node.facts)]
-        if not allowed:
-            refusals = {ask.rules.refusal(node.facts) for node in self._nodes}
+        allowed = [[n for n in nodes if not ask.rules.refusal(n.facts)] for nodes in self._groups]
+        if not any(allowed):
+            refusals = {ask.rules.refusal(node.facts) for node in chain(*self._groups)}
             return Misfit(_strongest(refusals), _ONE, _NONE, ever=False)
-        pods = sum(self._holders(allowed, ask, NOTHING))
+        pods = _most_pods(allowed, ask)
         if pods < ask.pods:
             return _too_few(ask, pods)
         # A node in quarantine may open again, but nobody waits for that instead of an avoided one.
-        open_ones = [node for node in allowed if not node.closed]
-        others = sum(self._holders(open_ones, ask, avoid)) if avoid else pods
-        if others < ask.pods:
-            return Misfit(ANOTHER_NODE, _ONE, _NONE, ever=False)
+        if avoid:
+            others = [
+                [n for n in nodes if not n.closed and n.name not in avoid] for nodes in allowed
+            ]
+            if _most_pods(others, ask) < ask.pods:
+                return Misfit(ANOTHER_NODE, _ONE, _NONE, ever=False)
         return None
-
-    @staticmethod
-    def _holders(nodes: Iterable[_Node], ask: Ask, avoid: frozenset[str]) -> Iterator[int]:
-        """Yield how many pods each node could hold when empty, at most as many as the ask has."""
-        for node in nodes:
-            if node.name not in avoid:
-                yield _pods_in(node.whole, ask, ask.pods)
 
     def _not_now(self, ask: Ask, avoid: frozenset[str]) -> Misfit:
         whole = ask.whole
@@ -316,7 +389,7 @@ class Room:
             free = self._free.get(name, _NONE)
             if whole[name] > free:
                 return Misfit(name, whole[name], free, ever=True)
-        allowed = [node for node in self._nodes if not self._excluded(node, ask, avoid)]
+        allowed = [n for n in chain(*self._groups) if not self._excluded(n, ask, avoid)]
         if not allowed:
             return Misfit(QUARANTINE, _ONE, _NONE, ever=True)
         for name in ask.counted:
@@ -324,6 +397,11 @@ class Room:
             if ask.amounts[name] > most:
                 return Misfit(name, ask.amounts[name], max(most, _NONE), ever=True)
         return Misfit(PODS if ask.pods > 1 else ONE_NODE, Decimal(ask.pods), _NONE, ever=True)
+
+
+def _most_pods(groups: Iterable[Iterable[_Node]], ask: Ask) -> int:
+    """Return how many pods the nodes of one group could hold together when empty, at most."""
+    return max(sum(_pods_in(node.whole, ask, ask.pods) for node in nodes) for nodes in groups)
 
 
 def _strongest(refusals: Iterable[str]) -> str:

@@ -50,6 +50,8 @@ class NodeRules:
 
 
 ANY_NODE = NodeRules({})
+ALL_NODES = NodeRules({}, tolerations=({"operator": "Exists"},))
+"""Rules that exclude no node, whatever its taints are."""
 
 
 def node_rules(pod_spec: object) -> NodeRules:

@@ -26,6 +26,8 @@ class Limits:
     scheduling: float
     initializing: float
     looks: int
+    scale_up: float
+    """For a pod that waits for a new node of its cluster, if that is longer than `scheduling`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Watch:
     """The state of a pod that is kept between checks.
 
     `scheduling_timeout` is the session's own, and `wait_deadline` the end of its `queue_timeout`.
+    `template` is the node template of which its cluster has to add a node; "" for none.
     """
 
     created_at: datetime
@@ -42,6 +45,7 @@ class Watch:
     suspected: bool = False
     scheduling_timeout: float | None = None
     wait_deadline: datetime | None = None
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,8 @@ def check(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Aga
 
 def _waiting(state: StartState, watch: Watch, limits: Limits, now: datetime) -> Again | Verdict:
     limit = watch.scheduling_timeout or limits.scheduling
+    if watch.template and limit:
+        limit = max(limit, limits.scale_up) if limits.scale_up else 0
     found = _bounded(state, watch, watch.created_at, limit, limits.again, now)
     if watch.wait_deadline is None or isinstance(found, Verdict):
         return found

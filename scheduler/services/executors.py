@@ -76,6 +76,7 @@ _HEARTBEAT = """
     SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
         driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
         nodes_digest = coalesce(%(digest)s, e.nodes_digest),
+        node_templates = coalesce(%(templates)s::jsonb, e.node_templates),
         refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{}' END,
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
         project_troubles = %(project_troubles)s::jsonb, warnings = %(warnings)s::jsonb,
@@ -112,11 +113,13 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
 
 def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
     nodes = reported_nodes(call)
+    templates = [each.model_dump() for each in call.node_templates]
     values = {
         **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
         "name": name,
         "nodes": None if nodes is None else json.dumps(nodes),
-        "digest": None if nodes is None else nodes_digest(nodes),
+        "digest": None if nodes is None else nodes_digest(nodes, templates),
+        "templates": None if nodes is None else json.dumps(templates),
         "project_troubles": json.dumps(troubles),
         "warnings": json.dumps(call.warnings),
         "max_sessions": call.limits.max_sessions,

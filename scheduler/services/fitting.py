@@ -17,7 +17,8 @@ _MOST_ROOMS, _MOST_MISFITS = 64, 20_000
 
 
 class _Site(NamedTuple):
-    """An executor: its empty nodes, their digest, and the only projects that it serves."""
+    """An executor: its empty nodes, with those that its cluster can add; their digest; and the only
+    projects that it serves."""
 
     name: str
     room: Room
@@ -35,7 +36,8 @@ _misfits: dict[tuple[str, str], Misfit | None] = {}
 _SITES = """
     SELECT e.name, e.nodes_digest,
         ARRAY(SELECT p.project_id FROM scheduler_executor_projects p WHERE p.executor_id = e.id),
-        CASE WHEN e.nodes_digest = ANY(%s::text[]) THEN NULL ELSE e.nodes::text END
+        CASE WHEN e.nodes_digest = ANY(%s::text[]) THEN NULL ELSE e.nodes::text END,
+        e.node_templates::text
     FROM scheduler_executor e WHERE e.last_seen_at IS NOT NULL ORDER BY e.name
 """
 
@@ -84,6 +86,10 @@ def _misfit(asked: Asked, site: _Site) -> Misfit | None:
     return misfit
 
 
+def _room(nodes: str, templates: str) -> Room:
+    return Room(json.loads(nodes), (), json.loads(templates))
+
+
 def _sites() -> list[_Site]:
     """Return the executors that have ever called, by name."""
     if len(_rooms) > _MOST_ROOMS:
@@ -93,8 +99,8 @@ def _sites() -> list[_Site]:
         cursor.execute(_SITES, [array(known)])
         rows = cursor.fetchall()
     sites = []
-    for name, digest, projects, nodes in rows:
-        room = known[digest] if nodes is None else Room(json.loads(nodes), ())
+    for name, digest, projects, nodes, templates in rows:
+        room = known[digest] if nodes is None else _room(nodes, templates)
         # A server of the previous version writes no digest.
         if digest:
             _rooms[digest] = room

@@ -87,7 +87,10 @@ class Places(NamedTuple):
     nodes: Mapping[UUID, list[str]]
     """The nodes to run on, one a rank."""
     left_out: Mapping[UUID, list[str]]
-    """Suspect nodes and those in quarantine, where no nodes are named."""
+    """Where no nodes are named: suspect nodes and those in quarantine, and for a session that waits
+    for nodes of a template those that are kept free for others."""
+    selectors: Mapping[UUID, dict[str, str]]
+    """The labels of the node template that a session waits for."""
 
 
 def leased_sessions(tokens: Mapping[UUID, int], places: Places, *, secrets: bool) -> Handover:
@@ -129,6 +132,7 @@ def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
         avoid_node=places.avoided.get(row.id, ""),
         avoid_nodes=places.left_out.get(row.id, []),
         nodes=places.nodes.get(row.id, []),
+        node_labels=places.selectors.get(row.id, {}),
         spec=(_short_spec if short else _spec)(row.name, row.spec),
     )
 

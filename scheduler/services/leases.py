@@ -62,7 +62,9 @@ def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, 
     found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
     found.run()
     tokens = _write_leases(found, executor, now) if found.sessions else {}
-    places = Places(found.avoided, found.nodes, found.left_out)
+    labels = {each["name"]: each["labels"] for each in executor.node_templates}
+    selectors = {session: labels[name] for session, name in found.templates.items()}
+    places = Places(found.avoided, found.nodes, found.left_out, selectors)
     return leased_sessions(tokens, places, secrets=secrets), found.left_waiting
 
 
@@ -89,22 +91,22 @@ def _fail(withheld: Mapping[UUID, str]) -> None:
 _INSERT = """
     WITH fresh AS (
         SELECT * FROM unnest(%(sessions)s::uuid[], %(tokens)s::bigint[], %(queues)s::bigint[],
-                %(keys)s::bigint[], %(nodes)s::text[])
-            AS v(session_id, fencing_token, queue_id, scheduling_key, nodes)),
+                %(keys)s::bigint[], %(nodes)s::text[], %(templates)s::text[])
+            AS v(session_id, fencing_token, queue_id, scheduling_key, nodes, template)),
     old AS (
         UPDATE scheduler_lease l SET
             executor_id = %(executor)s, fencing_token = v.fencing_token, granted_at = %(now)s,
             queue_id = v.queue_id, scheduling_key = v.scheduling_key, nodes = v.nodes::jsonb,
-            accepted = false, lost_at = NULL, run_deadline = NULL, verify_at = NULL, pod = NULL,
-            pod_created_at = NULL, initializing_since = NULL, initializing_checks = 0,
-            unknown_checks = 0, suspected = false, progress = NULL
+            template = v.template, accepted = false, lost_at = NULL, run_deadline = NULL,
+            verify_at = NULL, pod = NULL, pod_created_at = NULL, initializing_since = NULL,
+            initializing_checks = 0, unknown_checks = 0, suspected = false, progress = NULL
         FROM fresh v WHERE l.session_id = v.session_id
         RETURNING l.session_id)
     INSERT INTO scheduler_lease
         (session_id, executor_id, fencing_token, granted_at, accepted, queue_id, scheduling_key,
-        nodes)
+        nodes, template)
     SELECT v.session_id, %(executor)s, v.fencing_token, %(now)s, false, v.queue_id,
-        v.scheduling_key, v.nodes::jsonb
+        v.scheduling_key, v.nodes::jsonb, v.template
     FROM fresh v WHERE v.session_id NOT IN (SELECT session_id FROM old)
 """
 
@@ -134,19 +136,20 @@ def _write_leases(found: Allocation, executor: Executor, now: datetime) -> dict[
         within_quotas=found.counted,
     )
     rows = [
-        (each.id, tokens[each.id], each.queue_id, found.keys[each.id], _json(found, each.id))
+        (each.id, tokens[each.id], each.queue_id, found.keys[each.id], *_place(found, each.id))
         for each in sessions
     ]
     with connection.cursor() as cursor:
-        names = ("sessions", "tokens", "queues", "keys", "nodes")
+        names = ("sessions", "tokens", "queues", "keys", "nodes", "templates")
         wanted = dict(zip(names, columns(rows), strict=True))
         cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **wanted})
     return tokens
 
 
-def _json(found: Allocation, session_id: UUID) -> str | None:
+def _place(found: Allocation, session_id: UUID) -> tuple[str | None, str]:
+    """Return the planned nodes of a session as JSON text, and its node template."""
     nodes = found.nodes.get(session_id)
-    return None if nodes is None else json_text(nodes)
+    return None if nodes is None else json_text(nodes), found.templates.get(session_id, "")
 
 
 def leases_delete(session_ids: Sequence[UUID]) -> None:

@@ -39,6 +39,8 @@ class _Look(NamedTuple):
     """The nodes that are kept free for the session."""
     suspect: bool
     """Whether only suspect nodes, which it avoids, have room now."""
+    exhausted: Sequence[str]
+    """The node templates that could hold it, but can bring no more nodes now."""
 
     @property
     def open(self) -> bool:
@@ -191,13 +193,20 @@ def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[
             room.keep(nodes)
         now = room.misfit(wish.ask, node)
         suspect = now is None and _shunned(room, executor, wish, node)
+        exhausted = _templates(executor, wish) if now is not None else []
         if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
             now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
-        never = Room(executor.nodes, ()).misfit(wish.ask, node)
+        never = Room(executor.nodes, (), executor.node_templates).misfit(wish.ask, node)
         troubled = executor.project_troubles.get(str(session.project_id), {}).get("trouble", "")
         avoided = executor.name in wish.avoid_executors
-        looks.append(_Look(executor, never, now, avoided, troubled, own, suspect))
+        looks.append(_Look(executor, never, now, avoided, troubled, own, suspect, exhausted))
     return looks
+
+
+def _templates(executor: Executor, wish: Wish) -> list[str]:
+    """Return the names of an executor's node templates that could hold a session."""
+    declared = executor.node_templates
+    return [each["name"] for each in declared if Room((), (), [each]).never(wish.ask) is None]
 
 
 def _shunned(room: Room, executor: Executor, wish: Wish, node: str) -> bool:
@@ -210,11 +219,19 @@ def _shunned(room: Room, executor: Executor, wish: Wish, node: str) -> bool:
 
 def _misfits(looks: Sequence[_Look], asked: Unparsed) -> str:
     texts = [
-        f"{look.executor.name}: {now_words(look.now, asked)}"
+        f"{look.executor.name}: {now_words(look.now, asked)}{_no_more(look.exhausted)}"
         for look in looks[:MOST_NAMED]
         if look.now is not None
     ]
     return listed(texts, len(looks))
+
+
+def _no_more(templates: Sequence[str]) -> str:
+    """Return that a cluster cannot add a node for a session now; "" if it never could."""
+    if not templates:
+        return ""
+    names = listed(templates[:MOST_NAMED], len(templates))
+    return f" (its cluster has no more nodes to add of template {names})"
 
 
 _MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"

@@ -79,6 +79,7 @@ def limits() -> Limits:
         scheduling=values["scheduling_timeout"],
         initializing=values["initializing_timeout"],
         looks=int(values["missing_pod_checks"]),
+        scale_up=values["scale_up_timeout"],
     )
 
 
@@ -213,7 +214,8 @@ def starts_verify() -> Verified:
 _ROWS = """
     SELECT l.session_id, l.fencing_token, l.pod_created_at, l.initializing_since,
         l.initializing_checks, l.unknown_checks, l.suspected, p.scheduling_timeout, s.wait_deadline,
-        l.pod::text, e.last_seen_at >= %s - make_interval(secs => %s), e.trouble, s.status_message
+        l.template, l.pod::text, e.last_seen_at >= %s - make_interval(secs => %s), e.trouble,
+        s.status_message
     FROM scheduler_lease l
     JOIN scheduler_executor e ON e.id = l.executor_id
     JOIN sessions_app_session s ON s.id = l.session_id
@@ -268,6 +270,9 @@ def _state(row: _Row) -> StartState:
     """Return the state of the pod, with the last Event that the executor passed on."""
     event = row.status_message[:HEARD_LENGTH].rstrip(". ")
     state = assess(row.pod, event)
+    if state.progress is Progress.WAITING and row.watch.template:
+        adds = f"it waits for its cluster to add a node of template {row.watch.template}"
+        return replace(state, message=f"{adds}; {state.message}")
     if state.progress is not Progress.INITIALIZING or not event or state.message in event:
         return state
     return replace(state, message=f"{state.message} ({event})")

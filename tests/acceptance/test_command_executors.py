@@ -49,9 +49,9 @@ def name(reprise: Reprise, client: Client) -> Iterator[str]:
     assert (done.stdout, done.returncode) == ("executor/rack-7 deleted\n", 0), done.stderr
 
 
-def agent(standalone: Standalone, name: str, token: str, state: Path) -> Program:
+def agent(standalone: Standalone, name: str, token: str, state: Path, *options: str) -> Program:
     command = [sys.executable, "-m", "executor", "--name", name, "--driver", "simulated"]
-    command += ["--url", standalone.credentials["url"], "--state-dir", str(state)]
+    command += ["--url", standalone.credentials["url"], "--state-dir", str(state), *options]
     return Program(command, REPRISE_EXECUTOR_TOKEN=token)
 
 
@@ -94,6 +94,29 @@ def test_an_executor_from_its_token_to_its_cordon(
         until(lambda: "or revoked" in program.stderr, "its agent is refused")
     finally:
         assert reprise("executor", "uncordon", "local").returncode == 0
+        program.kill()
+
+
+def test_a_cluster_grows_for_what_fits_no_node(
+    standalone: Standalone, reprise: Reprise, client: Client, name: str, tmp_path: Path
+) -> None:
+    token = reprise("executor", "create", name).stdout.strip()
+    gpu = {"name": "gpu", "resources": {"cpu": "64"}, "labels": {"pool": "gpu"}, "max": 1}
+    file = tmp_path / "templates.json"
+    file.write_text(json.dumps([gpu]))
+    options = ("--nodes", "1", "--speed", "10", "--node-templates", str(file))
+    program = agent(standalone, name, token, tmp_path / "state", *options)
+    try:
+        until(lambda: client.executor(name).health == "alive", "its agent has called in")
+        (listed,) = client.executor(name).node_templates
+        assert (listed.name, listed.max, listed.taints) == ("gpu", 1, [])
+        # More than the nodes that are there have; one after the other on the only new node.
+        large = {"resources": {"cpu": "64"}, "environ": AT_ONCE}
+        tasks = [submit(client, "true", **large) for _ in range(2)]
+        nodes = [ended(client, task)[0].node for task in tasks]
+        assert nodes == ["gpu-0", "gpu-0"]
+        assert re.search(r"gpu\s+cpu=64\s+pool=gpu", reprise("describe", "executor", name).stdout)
+    finally:
         program.kill()
 
 

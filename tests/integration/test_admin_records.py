@@ -510,6 +510,7 @@ def test_an_executor_page_shows_heartbeat_nodes_and_leases(client: Client) -> No
     page = text_of(client.get(url("scheduler_executor", "change", world.executor.pk)))
     assert "alive" in page
     assert "n1 cpu 8 cpu 4" in page
+    assert "template has labels at most" not in page
     assert Lease.objects.filter(executor=world.executor).count() == 1
     address = url("scheduler_executor", "delete", world.executor.pk)
     assert client.post(address, {"post": "yes"}).status_code == 403
@@ -518,6 +519,14 @@ def test_an_executor_page_shows_heartbeat_nodes_and_leases(client: Client) -> No
     row = text_of(client.get(url("scheduler_executor") + "?q=agent"))
     assert "silent" in row
     assert "2 h ago" in row
+
+
+def test_an_executor_page_shows_the_nodes_that_its_cluster_can_add(client: Client) -> None:
+    world = World(1)
+    gpu = {"name": "gpu", "resources": {"cpu": "8"}, "labels": {"pool": "<b>"}, "taints": []}
+    Executor.objects.filter(pk=world.executor.pk).update(node_templates=[{**gpu, "max": 3}])
+    page = text_of(client.get(url("scheduler_executor", "change", world.executor.pk)))
+    assert "template has labels at most gpu cpu 8 pool=&lt;b&gt; 3" in page
 
 
 def test_users_are_made_changed_and_switched_off_but_never_deleted(client: Client) -> None:

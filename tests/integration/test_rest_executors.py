@@ -78,7 +78,7 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
         "avoid_suspects": "off",
         "auto_quarantine": False,
         "preemption": "",
-        "labels": {},
+        "labels": {}, "node_templates": [],
         "cordon_reason": "", "draining_since": None,
     }  # fmt: skip
     assert call_in(token) == 200
@@ -265,7 +265,7 @@ def test_leases_are_listed_by_their_age(api: Api, at: Project, played: Agent) ->
     assert item.pop("granted_at")
     assert item == {
         "session_id": str(sessions[1].pk), "session_name": "train-1", "project": "acme/work",
-        "queue": "default", "status": "RUNNING", "node": "", "nodes": [],
+        "queue": "default", "status": "RUNNING", "node": "", "nodes": [], "template": "",
         "accepted": True, "lost_at": None,
         "fencing_token": played.tokens[sessions[1].pk], "run_deadline": None,
     }  # fmt: skip

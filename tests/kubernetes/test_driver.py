@@ -1,11 +1,15 @@
 """Sessions as pods: what becomes of them, through a real agent and a real API server."""
 
+import json
 import signal
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler.core.fit import Ask, Room
+from scheduler.core.node_rules import node_rules
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import PodAgent, path_of, submit
 from tests.kubernetes.kubelet import Kubelet, now
@@ -168,6 +172,65 @@ def test_a_planned_node_stands_in_each_of_the_users_terms(
     pod = agent.pod_of(submit(server, "true", nodes=["node-1"], pod_spec=asked))
     assert terms_of(pod) == [{**zone, "matchFields": planned("node-1")} for zone in zones]
     assert toleration in pod["spec"]["tolerations"]
+
+
+def test_a_pod_waits_for_a_node_of_a_template(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    """Its labels join the user's selector, beside the nodes that it leaves out."""
+    kubelet.mine = lambda _pod: False
+    session = submit(
+        server,
+        "true",
+        avoid_node="node-0",
+        node_labels={"pool": "gpu", "zone": "b"},
+        pod_spec={"nodeSelector": {"disk": "ssd", "pool": "gpu"}},
+        cluster_size=2,
+    )
+    until(lambda: len(agent.pods_of(session)) == 2)
+    for pod in agent.pods_of(session):
+        assert pod["spec"]["nodeSelector"] == {"disk": "ssd", "pool": "gpu", "zone": "b"}
+        (term,) = terms_of(pod)
+        assert term["matchFields"] == [
+            {"key": "metadata.name", "operator": "NotIn", "values": ["node-0"]}
+        ]
+        annotations = pod["metadata"]["annotations"]
+        assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+        assert annotations["karpenter.sh/do-not-disrupt"] == "true"
+
+
+def test_the_server_hears_which_nodes_can_come_and_which_are_tainted(
+    server: FakeServer, pods: PodAgent, kubelet: Kubelet, tmp_path: Path
+) -> None:
+    """A round plans nothing there that does not tolerate the taint."""
+    file, taint = tmp_path / "templates.json", {"key": "gpu", "effect": "NoSchedule"}
+    declared = {"name": "gpu", "resources": {"cpu": "8"}, "labels": {"pool": "gpu"}, "max": 3}
+    file.write_text(json.dumps([{**declared, "taints": [taint]}]))
+    node, merge = "/api/v1/nodes/node-0", "application/merge-patch+json"
+    pods.api.call("PATCH", node, {"spec": {"taints": [taint]}}, kind=merge)
+    try:
+        pods.start("--node-templates", str(file))
+        tainted: list[Any] = []
+
+        def heard() -> bool:
+            lease_calls = [body for verb, body in server.calls if verb == "lease"]
+            named = [body for body in lease_calls if body["nodes"]]
+            tainted[:] = named[-1:]
+            return bool(tainted)
+
+        until(heard)
+    finally:
+        pods.api.call("PATCH", node, {"spec": {"taints": None}}, kind=merge)
+    (body,) = tainted
+    assert body["node_templates"] == [{**declared, "taints": [taint]}]
+    room = Room(body["nodes"], (), body["node_templates"])
+    tolerant = node_rules({"tolerations": [{"key": "gpu", "operator": "Exists"}]})
+    many, one = {"cpu": Decimal(64)}, {"cpu": Decimal(8)}
+    assert room.place(Ask(many)) == ["node-1"]
+    assert room.place(Ask(many)) is None
+    assert room.grow(Ask(one)) is None
+    assert room.place(Ask(many, rules=tolerant)) == ["node-0"]
+    assert room.grow(Ask(one, rules=tolerant)) == "gpu"
 
 
 def test_a_preempted_pod_says_so(server: FakeServer, agent: PodAgent, kubelet: Kubelet) -> None:

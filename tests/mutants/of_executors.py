@@ -84,6 +84,31 @@ LEASES = (
         integration("leases.py::test_no_more_is_leased_than_the_executor_takes"),
     ),
     Mutant(
+        "leases-that-wait-for-a-new-node-take-no-room-there",
+        (
+            Edit(
+                "scheduler.allocation.holdings:room_beside",
+                "room.take(ask, nodes=nodes, template=each.template)",
+                "room.take(ask, nodes=nodes)",
+            ),
+        ),
+        integration("node_templates.py::test_no_more_is_leased_than_templates_can_still_bring"),
+    ),
+    Mutant(
+        "new-nodes-are-waited-for-among-those-kept-free",
+        (
+            Edit(
+                "scheduler.allocation.round:Allocation",
+                "site.nodes_left_out(line, kept if plan.template else ())",
+                "site.nodes_left_out(line, ())",
+            ),
+        ),
+        integration(
+            "node_templates.py::"
+            "test_who_waits_for_a_new_node_stays_away_from_nodes_that_are_kept_free"
+        ),
+    ),
+    Mutant(
         "lease-call-that-was-overtaken",
         (
             Edit(

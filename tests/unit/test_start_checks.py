@@ -1,5 +1,6 @@
 """When the starts of pods are looked at, and for how long: the numbers of the manual."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from scheduler.core.pod_status import Progress, StartState
 from scheduler.core.start_checks import Again, Limits, Verdict, Watch, check
 
 BEGAN = datetime(2026, 11, 21, tzinfo=UTC)
-LIMITS = Limits(30, 30, 10, 80, 180, 1800, 3)
+LIMITS = Limits(30, 30, 10, 80, 180, 1800, 3, 600)
 CAUSES = {
     Progress.UNKNOWN: RetryCause.AGENT_TRANSIENT,
     Progress.WAITING: RetryCause.SCHEDULER_TIMEOUT,
@@ -24,13 +25,14 @@ WAITING = StartState(Progress.WAITING, RetryCause.SCHEDULER_TIMEOUT, "no node")
 
 
 def play(
-    *states: Progress, limits: Limits = LIMITS, own: float | None = None
+    *states: Progress, limits: Limits = LIMITS, own: float | None = None, template: str = ""
 ) -> tuple[list[float], Verdict | None]:
     """The seconds after creation at which such a pod is looked at, and what comes of it.
 
     The last state goes on for ever.
     """
-    watch, now, looks = Watch(BEGAN, scheduling_timeout=own), BEGAN + timedelta(seconds=30), []
+    watch = Watch(BEGAN, scheduling_timeout=own, template=template)
+    now, looks = BEGAN + timedelta(seconds=30), []
     for number in range(1000):
         looks.append((now - BEGAN).total_seconds())
         progress = states[min(number, len(states) - 1)]
@@ -101,7 +103,25 @@ def test_a_start_is_the_end_of_it(state: Progress) -> None:
 
 
 def test_a_limit_of_zero_is_none_and_a_huge_one_is_no_error() -> None:
-    endless = Limits(30, 30, 10, 80, 0, 0, 3)
+    endless = Limits(30, 30, 10, 80, 0, 0, 3, 600)
     assert len(play(Progress.WAITING, limits=endless)[0]) == 1000
     assert len(play(Progress.INITIALIZING, limits=endless)[0]) == 1000
     assert len(play(Progress.WAITING, own=1e300)[0]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("own", "limits", "last"),
+    [
+        (None, LIMITS, 600),
+        (40.0, LIMITS, 600),
+        (900.0, LIMITS, 900),
+        (None, replace(LIMITS, scheduling=720), 720),
+        (None, replace(LIMITS, scale_up=0), None),
+        (None, replace(LIMITS, scheduling=0), None),
+    ],
+)
+def test_who_waits_for_a_new_node_has_longer(
+    own: float | None, limits: Limits, last: float | None
+) -> None:
+    looks, verdict = play(Progress.WAITING, limits=limits, own=own, template="gpu")
+    assert (looks[-1] if verdict else None) == last

@@ -235,6 +235,8 @@ def _spec(
         pod_merge.bind_to(spec, order.nodes[rank])
     elif avoided := sorted({*filter(None, [order.avoid_node]), *order.avoid_nodes}):
         pod_merge.avoid(spec, avoided)
+    if order.node_labels:
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **order.node_labels}
     if size > 1:
         spec["hostname"] = _hostname(rank)
         spec["subdomain"] = _service_name(order)

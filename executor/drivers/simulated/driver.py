@@ -27,6 +27,7 @@ from executor.drivers.simulated.script import (
 from executor.drivers.simulated.virtual_cluster import VirtualCluster, counted
 from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
+from podspec.node_templates import NodeTemplate
 from podspec.resources import check
 
 AT_ONCE = 2000
@@ -60,6 +61,11 @@ class _Run:
         return self.order.key
 
 
+def _choosy(order: Order) -> bool:
+    """Return whether a run may not use every node."""
+    return bool(order.avoid_node or order.avoid_nodes or order.nodes or order.node_labels)
+
+
 class SimulatedDriver:
     """The `simulated` driver. `Driver` says what each method promises."""
 
@@ -71,19 +77,28 @@ class SimulatedDriver:
     warnings: Sequence[str] = ()
 
     def __init__(
-        self, script: Script, *, seed: int, nodes: int, speed: float, run_log: RunLog | None = None
+        self,
+        script: Script,
+        *,
+        seed: int,
+        nodes: int,
+        speed: float,
+        run_log: RunLog | None = None,
+        templates: Iterable[NodeTemplate] = (),
     ):
         self.keeps_files = script.output_bytes > 0
         self._script = script
         self._random = Random(seed)  # noqa: S311  # repeatable on purpose
-        self._cluster = VirtualCluster(nodes, script.node)
+        self._cluster = VirtualCluster(nodes, script.node, templates)
+        self._coming: set[str] = set()
+        """The templates of which a node is about to be added."""
         self._speed = speed
         self._began = boottime()
         self._clock = 0.0
         self._runs: dict[LeaseKey, _Run] = {}
         self._unplaced: dict[LeaseKey, _Run] = {}
         self._on_node: dict[int, dict[LeaseKey, _Run]] = defaultdict(dict)
-        self._plan: list[tuple[float, int, _Run | int, int]] = []
+        self._plan: list[tuple[float, int, _Run | int | str, int]] = []
         self._planned = 0
         self._seen: list[Observation] = []
         self._wake_up = WakeUp()
@@ -123,6 +138,7 @@ class SimulatedDriver:
             self._unplaced[order.key] = run
             if order.nodes:
                 self._later(PLACEMENT_SECONDS, run)
+            self._await_node(order.node_labels)
 
     def stop(self, key: LeaseKey, grace: float) -> None:
         run = self._runs.get(key)
@@ -173,8 +189,9 @@ class SimulatedDriver:
         left = max(0.0, (self._plan[0][0] - self._now()) / self._speed)
         return left if timeout is None else min(left, timeout)
 
-    def _later(self, seconds: float, what: _Run | int) -> None:
-        """Plan the next step of a run, replacing its earlier plan, or the return of a lost node."""
+    def _later(self, seconds: float, what: _Run | int | str) -> None:
+        """Plan the next step of a run, replacing its earlier plan, the return of a lost node, or
+        new nodes of a template."""
         turn = 0
         if isinstance(what, _Run):
             turn = what.turn = what.turn + 1
@@ -190,6 +207,8 @@ class SimulatedDriver:
             self._clock = max(self._clock, at)
             if isinstance(what, int):
                 self._cluster.set_up(what, True)
+            elif isinstance(what, str):
+                self._add_nodes(what)
             elif what.key in self._runs and turn == what.turn:
                 self._step(what)
             self._place_waiting()
@@ -203,13 +222,31 @@ class SimulatedDriver:
         attempt = order.environ.get("REPRISE_ATTEMPT", "0")
         return own_course(own, int(attempt) if attempt.isdigit() else 0)
 
+    def _await_node(self, labels: Mapping[str, str]) -> None:
+        """Let a node come for a run that waits for one with these labels, as an autoscaler does."""
+        template = self._cluster.template_for(labels) if labels else None
+        if template is not None and template not in self._coming:
+            self._coming.add(template)
+            self._later(self._script.node_up_seconds, template)
+
+    def _add_nodes(self, template: str) -> None:
+        """Add nodes of a template until those who wait for them have one, or it has no more."""
+        self._coming.discard(template)
+        self._place_waiting()
+        for run in list(self._unplaced.values()):
+            labels = run.order.node_labels
+            while run.key in self._unplaced and self._cluster.template_for(labels) == template:
+                self._cluster.grow(template)
+                self._place_waiting()
+
     def _place(self, run: _Run) -> bool:
         order = run.order
         if len(order.nodes) == run.pods:
             nodes = self._cluster.place_on(order.nodes, run.amounts)
         else:
-            left_out = order.avoid_nodes
-            nodes = self._cluster.place(run.amounts, run.pods, order.avoid_node, left_out)
+            nodes = self._cluster.place(
+                *(run.amounts, run.pods, order.avoid_node, order.avoid_nodes), order.node_labels
+            )
         if nodes is None:
             return False
         run.course = self._script.on_node(run.course, self._cluster.name(nodes[0]), self._random)
@@ -235,7 +272,7 @@ class SimulatedDriver:
         for run in self._unplaced.values():
             if self._place(run):
                 placed.append(run.key)
-            elif not (run.order.avoid_node or run.order.avoid_nodes or run.order.nodes):
+            elif not _choosy(run.order):
                 break
             # The next run may fit where this one must not run.
         for key in placed:

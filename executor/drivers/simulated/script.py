@@ -9,6 +9,7 @@ A script (`--script FILE`, JSON) says how all sessions fare. Every key has a def
      "oom_rate": 0, "preemption_rate": 0, "hang_rate": 0,
      "node_loss_rate": 0,      share of runs whose node is lost, with all that runs there,
      "node_down_seconds": 60,  for so long
+     "node_up_seconds": 5,     until a node of a node template is there for runs that wait for it
      "bad_nodes": {},          node -> share of the runs there that fail with one of `exit_codes`
      "storms": [],             spells in which more goes wrong, see below
      "node": {"cpu": "16", "memory": "64Gi"},
@@ -85,6 +86,7 @@ class Script:
     hang_rate: float = 0.0
     node_loss_rate: float = 0.0
     node_down_seconds: float = 60.0
+    node_up_seconds: float = 5.0
     bad_nodes: dict[str, float] = field(default_factory=dict)
     storms: list[Storm] = field(default_factory=list)
     node: dict[str, str] = field(default_factory=lambda: {"cpu": "16", "memory": "64Gi"})

@@ -1,12 +1,14 @@
 """The nodes of a simulated cluster: their free resources, and whether they are up."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from threading import Lock
 from typing import Any
 
 from reprise_client.wire import Node
 
+from podspec.node_templates import NodeTemplate
 from podspec.quantity import parse_resource
 from podspec.resources import requested
 
@@ -23,18 +25,50 @@ def counted(resources: Mapping[str, Any]) -> dict[str, Decimal]:
     return {name: n for name, n in amounts.items() if n and name not in NOT_COUNTED}
 
 
+class _Kind:
+    """What nodes have when they are empty."""
+
+    def __init__(
+        self,
+        allocatable: Mapping[str, Any],
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+    ):
+        self.text = {name: str(amount) for name, amount in allocatable.items()}
+        self.whole = {name: parse_resource(text) for name, text in self.text.items()}
+        self.labels = dict(labels or {})
+        self.taints = list(taints)
+
+    def lacks(self, amounts: Amounts) -> str | None:
+        """Return a resource of which a node has too little; None if there is none."""
+        return next((n for n, amount in amounts.items() if amount > self.whole.get(n, 0)), None)
+
+    def holds(self, amounts: Amounts, pods: int) -> int:
+        """Return how many pods an empty node holds; all of them if they ask for nothing."""
+        return min((int(self.whole.get(n, 0) // each) for n, each in amounts.items()), default=pods)
+
+
 class VirtualCluster:
     """A cluster of `count` equal nodes `sim-0`, `sim-1` ... with `allocatable` quantities each.
 
-    `report` may be called from any thread, all other methods from one only.
+    `grow` adds nodes of `templates`: `NAME-0`, `NAME-1` ... `report` may be called from any thread,
+    all other methods from one only.
     """
 
-    def __init__(self, count: int, allocatable: Mapping[str, str]):
-        self._text = dict(allocatable)
-        self._whole = {name: parse_resource(text) for name, text in allocatable.items()}
+    def __init__(
+        self, count: int, allocatable: Mapping[str, str], templates: Iterable[NodeTemplate] = ()
+    ):
+        own = self._own = _Kind(allocatable)
+        self._templates = {each["name"]: each for each in templates}
+        self._added: Counter[str] = Counter()
+        self._of_template = {
+            name: _Kind(each["resources"], each["labels"], each["taints"])
+            for name, each in self._templates.items()
+        }
         self._names = [f"sim-{number}" for number in range(count)]
         self._numbers = {name: number for number, name in enumerate(self._names)}
-        self._free: list[dict[str, Decimal]] = [self._whole] * count
+        self._kinds = [own] * count
+        self._free: list[dict[str, Decimal]] = [own.whole] * count
         self._up = [True] * count
         self._next = 0
         self._full = False
@@ -50,25 +84,53 @@ class VirtualCluster:
 
     def lacks(self, amounts: Amounts) -> str | None:
         """Return a resource of which even an empty node has too little; None if there is none."""
-        for name, amount in amounts.items():
-            if amount > self._whole.get(name, 0):
+        lacking = [kind.lacks(amounts) for kind in (self._own, *self._of_template.values())]
+        return None if None in lacking else lacking[0]
+
+    def template_for(self, labels: Mapping[str, str]) -> str | None:
+        """Return a template with these labels of which a node can be added; None if there is
+        none."""
+        for name, each in self._templates.items():
+            if each["labels"] == labels and self._added[name] < each["max"]:
                 return name
         return None
 
+    def grow(self, template: str) -> None:
+        """Add a node of a template."""
+        kind, number = self._of_template[template], len(self._names)
+        name = f"{template}-{self._added[template]}"
+        with self._lock:
+            self._added[template] += 1
+            self._names.append(name)
+            self._numbers[name] = number
+            self._kinds.append(kind)
+            self._free.append(kind.whole)
+            self._up.append(True)
+            self._nodes.append(self._node(number))
+
     def place(
-        self, amounts: Amounts, pods: int, avoid: str = "", left_out: Iterable[str] = ()
+        self,
+        amounts: Amounts,
+        pods: int,
+        avoid: str = "",
+        left_out: Iterable[str] = (),
+        labels: Mapping[str, str] | None = None,
     ) -> tuple[int, ...] | None:
         """Book one node for each pod, or none at all; None if there is no room at present.
 
         The search goes on where the last one ended, so that placing a session is quick while there
         is room. The node named `avoid` is left out, unless the other nodes that are up could not
-        hold the pods even if they were empty; those in `left_out` are left out in any case.
+        hold the pods even if they were empty; those in `left_out`, and those without the `labels`,
+        are left out in any case.
         """
+        wanted = (labels or {}).items()
         avoided = {self._avoided(amounts, pods, avoid), *map(self._numbers.get, left_out)}
         found: list[int] = []
         number, looked = self._next, 0
         while len(found) < pods and looked < len(self._names):
-            if self._up[number] and number not in avoided and self._book(number, amounts):
+            usable = self._up[number] and number not in avoided
+            usable = usable and wanted <= self._kinds[number].labels.items()
+            if usable and self._book(number, amounts):
                 found.append(number)
             number = (number + 1) % len(self._names)
             looked += 1
@@ -113,9 +175,8 @@ class VirtualCluster:
         node = self._numbers.get(name)
         if node is None:
             return None
-        others = sum(self._up) - self._up[node]
-        each = min((self._whole[name] // amount for name, amount in amounts.items()), default=pods)
-        return node if others * each >= pods else None
+        others = (n for n, up in enumerate(self._up) if up and n != node)
+        return node if sum(self._kinds[n].holds(amounts, pods) for n in others) >= pods else None
 
     def _again(self, found: Iterable[int], amounts: Amounts) -> int | None:
         return next((node for node in set(found) if self._book(node, amounts)), None)
@@ -157,10 +218,14 @@ class VirtualCluster:
             self._changed.add(node)
 
     def _node(self, number: int) -> Node:
-        free = self._free[number]
-        amounts = self._text if free is self._whole else {n: _text(a) for n, a in free.items()}
-        name = self._names[number]
-        return Node(name=name, allocatable=self._text, free=amounts, labels={}, taints=[])
+        free, kind = self._free[number], self._kinds[number]
+        return Node(
+            name=self._names[number],
+            allocatable=kind.text,
+            free=kind.text if free is kind.whole else {n: _text(a) for n, a in free.items()},
+            labels=kind.labels,
+            taints=kind.taints,
+        )
 
 
 def _text(amount: Decimal) -> str:

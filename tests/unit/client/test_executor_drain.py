@@ -64,6 +64,18 @@ def test_the_warnings_of_an_executor_are_shown(command: Command, server: FakeSer
     assert lines == [["Warning", "no", "PriorityClass", "high"], ["Warning", "second"]]
 
 
+def test_it_shows_the_nodes_that_its_cluster_can_add(command: Command, server: FakeServer) -> None:
+    taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+    gpu = {"name": "gpu", "resources": {"cpu": "8"}, "labels": {"pool": "a"}, "taints": [taint]}
+    server.on(ONE, {**_with(0), "health": "alive", "node_templates": [{**gpu, "max": 3}]})
+    server.on("GET /executors/gpu-1/leases/", {"results": [], "next": None})
+    server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
+    words = command("describe", "executor", "gpu-1").stdout.split()
+    assert " ".join(words[words.index("TEMPLATE") :]).startswith(
+        "TEMPLATE HAS LABELS TAINTS AT MOST gpu cpu=8 pool=a gpu=a100:NoSchedule 3"
+    )
+
+
 def test_it_lists_what_is_kept_free(command: Command, server: FakeServer) -> None:
     row = {
         "executor": "gpu-1",

@@ -400,6 +400,16 @@ def test_nodes_that_are_left_out_are_forbidden_one_by_one() -> None:
     assert terms == [{"matchFields": rules}]
 
 
+def test_labels_of_a_template_join_the_users_selector() -> None:
+    asked = order(pod_spec={"nodeSelector": {"disk": "ssd"}})
+    (made,) = pods(replace(asked, node_labels={"pool": "gpu"}, avoid_nodes=("n1",)))
+    assert made["spec"]["nodeSelector"] == {"disk": "ssd", "pool": "gpu"}
+    assert "affinity" in made["spec"]
+    # Of a template without labels there is nothing to say.
+    (made,) = pods(order())
+    assert "nodeSelector" not in made["spec"]
+
+
 def test_each_rank_is_bound_to_its_node_beside_what_else_is_asked() -> None:
     terms = [{"matchExpressions": [{"key": "a"}]}, {"matchFields": [{"key": "b"}]}]
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}

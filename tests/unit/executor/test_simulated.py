@@ -14,6 +14,7 @@ from executor.drivers.protocol import UNSTARTED, Observation, Order
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script, ScriptError, Storm
 from executor.runs import NOWHERE, RunFiles
+from podspec.node_templates import NodeTemplate
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess
 
@@ -396,3 +397,52 @@ def test_every_run_is_told_once_however_badly_its_reports_travel(
     for session in sessions:
         assert [session.final["status"], session.final["exit_code"]] == truth[session.id]
     assert min(r["at"] for s in sessions for r in s.reports) > time.time() + 200
+
+
+GPU: NodeTemplate = {
+    "name": "gpu",
+    "resources": {"cpu": "64"},
+    "labels": {"pool": "gpu"},
+    "taints": [],
+    "max": 2,
+}
+
+
+def waiting_for_gpus(number: int, cpu: str, **fields: Any) -> Order:
+    made = order(number, resources={"cpu": cpu}, own={"seconds": 10}, **fields)
+    return replace(made, node_labels={"pool": "gpu"})
+
+
+def test_nodes_of_a_template_come_for_runs_that_wait() -> None:
+    played = SimulatedDriver(Script(), seed=7, nodes=1, speed=0, templates=[GPU])
+    refused = [played.refusal(order(0, resources={"cpu": cpu}).spec) for cpu in ("64", "65")]
+    assert refused == [None, "no simulated node has so much cpu"]
+    for number, cpu in enumerate(("64", "32", "32", "64"), 1):
+        played.start(waiting_for_gpus(number, cpu))
+    played.start(order(5, resources={"cpu": "16"}, own={"seconds": 1}))
+    # No more than two at once; the others wait, and what fits elsewhere does not.
+    assert [seen.node for seen in ends(played, 5)] == ["sim-0", "gpu-0", "gpu-1", "gpu-1", "gpu-0"]
+    nodes = {node["name"]: node for node in played.nodes(())}
+    assert sorted(nodes) == ["gpu-0", "gpu-1", "sim-0"]
+    assert (nodes["gpu-1"]["labels"], nodes["gpu-1"]["allocatable"]) == (
+        {"pool": "gpu"},
+        {"cpu": "64"},
+    )
+
+
+def test_all_pods_of_a_run_get_nodes_of_the_template() -> None:
+    played = SimulatedDriver(Script(), seed=7, nodes=4, speed=0, templates=[GPU])
+    played.start(waiting_for_gpus(1, "1", cluster_size=2))
+    (end,) = ends(played, 1)
+    assert end.node == "gpu-0"
+    assert len(played.nodes(())) == 5
+
+
+def test_no_node_comes_for_a_run_that_is_stopped() -> None:
+    played = SimulatedDriver(Script(), seed=7, nodes=1, speed=0, templates=[GPU])
+    made = waiting_for_gpus(1, "64")
+    played.start(made)
+    played.stop(made.key, 0)
+    (end,) = ends(played, 1)
+    assert (end.node, end.stopped) == ("", True)
+    assert [node["name"] for node in played.nodes(())] == ["sim-0"]

@@ -26,7 +26,13 @@ from reprise_client.cli.words import resource_words, span, when
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.models import Executor, ExecutorLease, ExecutorNode, Reservation
+    from reprise_client.models import (
+        Executor,
+        ExecutorLease,
+        ExecutorNode,
+        ExecutorNodeTemplate,
+        Reservation,
+    )
 
 SPEC: Mapping[str, Any] = {
     "projects": [],
@@ -108,7 +114,7 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Cordoned", cordoned if item.cordoned else ""),
                     ("Draining", draining if item.draining_since else ""),
                     ("Serves", _served(item)),
-                    ("Labels", ", ".join(f"{k}={v}" for k, v in item.labels.items())),
+                    ("Labels", _labels(item.labels)),
                     ("Driver", item.driver),
                     ("Incarnation", str(item.incarnation or "")),
                     ("Suspect nodes", _avoided(item)),
@@ -123,6 +129,7 @@ class ExecutorKind(NamedKind["Executor"]):
                 [_node_cells(node) for node in item.nodes[:SHOWN]],
                 item.node_count,
             ),
+            *_can_come(item),
             *_kept_free(item, now),
             *_table(
                 "Leases",
@@ -140,6 +147,15 @@ class ExecutorKind(NamedKind["Executor"]):
 
 def _troubles(item: Executor) -> Iterator[tuple[str, str]]:
     return ((f"Trouble of {each.project}", each.trouble) for each in item.project_troubles)
+
+
+def _can_come(item: Executor) -> Iterator[RenderableType]:
+    return _table(
+        "Nodes that its cluster can add",
+        ("TEMPLATE", "HAS", "LABELS", "TAINTS", "AT MOST"),
+        [_template_cells(each) for each in item.node_templates[:SHOWN]],
+        len(item.node_templates),
+    )
 
 
 def _kept_free(item: Executor, now: datetime) -> Iterator[RenderableType]:
@@ -200,12 +216,21 @@ def _lease_cells(lease: ExecutorLease) -> Row:
 
 
 def _node_cells(node: ExecutorNode) -> Row:
-    return [
-        node.name,
-        resource_words(node.allocatable),
-        resource_words(node.free),
-        ", ".join(_taint(taint) for taint in node.taints),
-    ]
+    free = resource_words(node.free)
+    return [node.name, resource_words(node.allocatable), free, _taints(node.taints)]
+
+
+def _template_cells(template: ExecutorNodeTemplate) -> Row:
+    has, labels = resource_words(template.resources), _labels(template.labels)
+    return [template.name, has, labels, _taints(template.taints), str(template.max)]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _taints(taints: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(_taint(taint) for taint in taints)
 
 
 def _taint(taint: Mapping[str, Any]) -> str:
