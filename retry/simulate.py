@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
+from retry.breakers import BreakerRule
 from retry.engine.budgets import counters_after, marks_after
 from retry.engine.decide import decide
 from retry.engine.decision import (
@@ -24,11 +25,12 @@ from retry.engine.decision import (
     Settings,
     SpentBudget,
 )
-from retry.evidence.causes import FAILURE_CAUSES
+from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy
+from retry.policies.shared_budget import SharedBudget
 
 HOLDS = frozenset({BREAKER, SHARED_BUDGET})
 """What other chains do, and holds a retry."""
@@ -47,12 +49,12 @@ class Verdict(NamedTuple):
     """What other chains have brought about when an attempt ends.
 
     `breaker` is the key of the open breaker of its signature, "" for none. The budgets in `spent`
-    end the chain; the one whose scope is `postponing` ("" for none) holds its retry.
+    end the chain; `postponing` is the one that is spent and holds its retry.
     """
 
     breaker: str = ""
     spent: tuple[SpentBudget, ...] = ()
-    postponing: str = ""
+    postponing: SpentBudget | None = None
 
 
 NO_VERDICT = Verdict()
@@ -90,7 +92,8 @@ class Ending:
 class Draft:
     """The changes to try; a part that is None stays as it is.
 
-    Only the fields of `policy` that were set count. `enabled` replaces the kill switch.
+    Only the fields of `policy` that were set count. `enabled` replaces the kill switch. `shared`
+    are the project's `breaker` and `retry_budget`; a None takes it back.
     """
 
     named: tuple[NamedPolicy, ...] | None = None
@@ -98,6 +101,7 @@ class Draft:
     categories: tuple[CompiledCategory, ...] | None = None
     enabled: bool = True
     global_max_retries: int | None = None
+    shared: Mapping[str, BreakerRule | SharedBudget | None] = field(default_factory=dict)
 
     def over(self, base: Rulebook) -> Rulebook:
         """Return `base` with the draft's changes."""
@@ -280,13 +284,20 @@ def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
     chain = ChainReplay(past, rulebook)
     while chain.knows_more:
         verdict = chain.ending.verdict
-        attempt = chain.decide(verdict)
-        if attempt.retries and verdict.postponing:
-            attempt = held(attempt, SHARED_BUDGET, verdict.postponing)
+        attempt = _postponed(chain.decide(verdict), verdict)
         yield attempt
         if attempt.decision is None or attempt.decision.due_at is None or not attempt.retries:
             return
         chain.proceed(attempt.decision, attempt.decision.due_at)
+
+
+def _postponed(attempt: Attempt, verdict: Verdict) -> Attempt:
+    """Return the attempt with its retry held by a spent budget, unless something else holds it."""
+    decision, budget = attempt.decision, verdict.postponing
+    if decision is None or budget is None or not attempt.retries or decision.held_for:
+        return attempt
+    counts = budget.platform or decision.cause not in PLATFORM_CAUSES
+    return held(attempt, SHARED_BUDGET, budget.level) if counts else attempt
 
 
 class ChainReplay:

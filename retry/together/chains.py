@@ -59,16 +59,15 @@ class Rules:
     budgets: Mapping[int | None, SharedBudget] = field(default_factory=dict)
     muted: frozenset[str] = frozenset()
 
-    def proposed(self, changes: Mapping[str, Any]) -> "Rules":
+    def proposed(self, changes: Mapping[str, BreakerRule | SharedBudget | None]) -> "Rules":
         """Return these rules with another `breaker` or `retry_budget` of the project; a None takes
         it back."""
-        breakers, budgets = dict(self.breakers), dict(self.budgets)
-        for name, rules in (("breaker", breakers), ("retry_budget", budgets)):
-            if name in changes:
-                rules.pop(None, None)
-                if changes[name] is not None:
-                    rules[None] = changes[name]
-        return replace(self, breakers=breakers, budgets=budgets)
+        found: dict[str, Any] = {"breaker": dict(self.breakers), "retry_budget": dict(self.budgets)}
+        for name, rule in changes.items():
+            found[name].pop(None, None)
+            if rule is not None:
+                found[name][None] = rule
+        return replace(self, breakers=found["breaker"], budgets=found["retry_budget"])
 
     def __bool__(self) -> bool:
         return bool(self.breakers or self.budgets)
@@ -82,10 +81,10 @@ class TogetherTally(Tally):
     spared: int = 0
     opened: int = 0
 
-    def history_summary(self) -> dict[str, Any]:
+    def together_summary(self) -> dict[str, Any]:
         """Return the sums, with what was held and spared, and the assumptions."""
         return {
-            **Tally.history_summary(self),
+            **self.history_summary(),
             "held": dict(self.held),
             "held_seconds": {name: round(value, 3) for name, value in self.held_seconds.items()},
             "spared_retries": self.spared,

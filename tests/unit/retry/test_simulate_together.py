@@ -59,7 +59,7 @@ class Found:
                 attempts = []
             else:
                 attempts.append(each)
-        self.summary = self.tally.history_summary()
+        self.summary = self.tally.together_summary()
 
     def holds(self, number: int) -> list[tuple[str, float | None]]:
         """Return what held the retries of a chain, and for how long."""
