@@ -133,13 +133,14 @@ class Record:
 
     `attempts` are those that the engine started, including one that still waits. If a chain was
     cancelled while a retry waited, its simulation also ends as cancelled when that retry is
-    granted.
+    granted. `goes_on` says that its newest attempt has not ended.
     """
 
     root: str
     outcome: str
     attempts: int
     cancelled_waiting: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)

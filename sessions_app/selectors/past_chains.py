@@ -312,7 +312,8 @@ def _record(root_id: UUID, part: Sequence[_Row]) -> Record:
     outcome = _outcome(last)
     waits = outcome == "retrying" and last.granted
     cancelled_waiting = outcome == "cancelled" and last.granted
-    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting)
+    goes_on = last.lasted is None
+    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting, goes_on)
 
 
 def _outcome(last: _Row) -> str:

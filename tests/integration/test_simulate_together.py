@@ -2,9 +2,11 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -208,6 +210,17 @@ class TestPast:
         assert cost() == cost()
 
 
+def test_the_example_of_the_docs(api: Api, at: Project) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
+    example = yaml.safe_load(text.partition("# storm.yaml\n")[2].partition("```")[0])
+    outage(at)
+    summary = past(api, **example["spec"]["settings"])["summary"]
+    assert (summary["held"], summary["spared_retries"]) == ({"breaker": 3}, 3)
+    said = " ".join(text.split())
+    for each in summary["assumptions"]:
+        assert each in said
+
+
 class TestFromHere:
     """One chain, whose newest end meets what is open and spent now."""
 
@@ -231,6 +244,13 @@ class TestFromHere:
         assert self.held_for(session) == ""
         factories.breaker(at, signature=session.failure_signature)
         assert self.held_for(session) == "breaker"
+
+    def test_an_attempt_that_has_begun_was_not_held(self, at: Project) -> None:
+        session = self.failed(at)
+        RetryDecision.objects.update(due_at=timezone.now() - timedelta(seconds=1))
+        assert retries_dispatch().dispatched == 1
+        factories.breaker(at, signature=session.failure_signature)
+        assert self.held_for(session) == ""
 
     @pytest.mark.parametrize("over", ["postpone", "fail"])
     def test_a_spent_budget(self, at: Project, over: str) -> None:

@@ -166,8 +166,9 @@ class FromHere(NamedTuple):
 def simulate_from(session: Session, draft: Draft) -> FromHere:
     """Try a draft on the chain of a session, from the end of this attempt on.
 
-    What the chain had spent before stays spent. Its newest end meets the open breakers and spent
-    budgets of now. The session was read with its specification. Takes three statements at most.
+    What the chain had spent before stays spent. If no attempt has begun since, its newest end meets
+    the open breakers and spent budgets of now. The session was read with its specification. Takes
+    three statements at most.
     """
     chain = past_from(session)
     scope = retry_scopes([session.project_id])[session.project_id]
@@ -182,8 +183,9 @@ def simulate_from(session: Session, draft: Draft) -> FromHere:
 
 
 def _met_now(past: Past, scope: RetryScope, queue_id: int) -> Past:
-    """Return the chain with what other chains have brought about, now, at its newest end."""
-    if not past.endings:
+    """Return the chain with what other chains have brought about, now, at its newest end, unless
+    another attempt has begun since."""
+    if not past.endings or past.record is None or past.record.goes_on:
         return past
     *before, last = past.endings
     breaker = holder(scope.breakers, queue_id, last.signature) if last.signature else None
