@@ -1,6 +1,7 @@
 """Past chains side by side: what breakers and shared budgets would have done."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from retry.breakers import BreakerRule
 from retry.engine.decide import Rulebook
 from retry.evidence.termination import Termination
+from retry.explain.sentences import explain
 from retry.policies.shared_budget import SharedBudget
 from retry.simulate import Attempt, Ending, Outcome, Past, Record, Tally, made_up_id, simulate
 from retry.together.chains import Rules, TogetherTally, simulate_together
@@ -115,6 +117,19 @@ def test_the_trace_says_what_held_a_retry() -> None:
     assert (held["step"], held["result"], held["signature"]) == ("breaker", "held", BAD)
     assert (last["step"], last["state"], last["retry_state"]) == ("decision", "held", "held")
     assert (decision.state, decision.held_key) == ("held", f"project:7/{BAD}")
+    said = explain(asdict(decision), decision.trace)
+    assert said[-1] == "The retry is held until the breaker of its signature closes."
+
+
+def test_the_trace_says_that_a_budget_held_a_retry() -> None:
+    pasts = [chain(number, number * 10.0, BAD, SUCCESS, gap=1.0) for number in range(2)]
+    attempts, _ = Found(pasts, budget(), book(delay=1.0)).chains[made_up_id(1, 0)]
+    decision = attempts[0].decision
+    assert decision is not None
+    assert explain(asdict(decision), decision.trace)[-2:] == [
+        "The retry budget that all chains of its project share is spent.",
+        "The retry is held until the shared retry budget of its project has room.",
+    ]
 
 
 @pytest.mark.parametrize(
