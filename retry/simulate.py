@@ -6,20 +6,35 @@ before it: counters, resources, and the time at which the attempt was due.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
+from retry.breakers import BreakerRule
 from retry.engine.budgets import counters_after, marks_after
 from retry.engine.decide import decide
-from retry.engine.decision import Chain, Decision, Mode, Payment, Rulebook, Settings
-from retry.evidence.causes import FAILURE_CAUSES
+from retry.engine.decision import (
+    BREAKER,
+    SHARED_BUDGET,
+    Chain,
+    Decision,
+    Mode,
+    Payment,
+    Rulebook,
+    Settings,
+    SpentBudget,
+)
+from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
 from retry.policies.limits import Limit, most_of
 from retry.policies.matching import CompiledCategory, NamedPolicy
+from retry.policies.shared_budget import SharedBudget
+
+HOLDS = frozenset({BREAKER, SHARED_BUDGET})
+"""What other chains do, and holds a retry."""
 
 ROOT_CREATED_AT = datetime(2000, 1, 1, tzinfo=UTC)
 """The start of every simulated chain, so that the same input always gives the same output."""
@@ -31,6 +46,21 @@ MAX_CHANGED = 1000
 """Maximum number of changed chains that a summary lists."""
 
 
+class Verdict(NamedTuple):
+    """What other chains have brought about when an attempt ends.
+
+    `breaker` is the key of the open breaker of its signature, "" for none. The budgets in `spent`
+    end the chain; `postponing` is the one that is spent and holds its retry.
+    """
+
+    breaker: str = ""
+    spent: tuple[SpentBudget, ...] = ()
+    postponing: SpentBudget | None = None
+
+
+NO_VERDICT = Verdict()
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of one attempt.
@@ -40,6 +70,9 @@ class Ending:
     observed. `ran` is its running time in seconds, for the sums. `signature` is that of the
     failure, `title` the title of it; "" if it was not recorded. `advanced` says whether the attempt
     made progress, `gave_way` whether Reprise stopped it to make room.
+
+    `verdict` is what other chains had brought about by then. `ended` is the recorded time of the
+    end, in seconds since the epoch; `generic` says that the signature opens no breaker.
     """
 
     termination: Termination
@@ -52,6 +85,9 @@ class Ending:
     advanced: bool = False
     gave_way: bool = False
     title: str = ""
+    verdict: Verdict = NO_VERDICT
+    ended: float = 0.0
+    generic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +95,8 @@ class Draft:
     """The changes to try; a part that is None stays as it is.
 
     Only the fields of `policy` that were set count. `enabled` replaces the kill switch.
-    `global_max_retries` "unlimited" removes the limit of all chains.
+    `global_max_retries` "unlimited" removes the limit of all chains. `shared` are the project's
+    `breaker` and `retry_budget`; a None takes it back.
     """
 
     named: tuple[NamedPolicy, ...] | None = None
@@ -67,6 +104,7 @@ class Draft:
     categories: tuple[CompiledCategory, ...] | None = None
     enabled: bool = True
     global_max_retries: Limit | None = None
+    shared: Mapping[str, BreakerRule | SharedBudget | None] = field(default_factory=dict)
 
     def over(self, base: Rulebook) -> Rulebook:
         """Return `base` with the draft's changes."""
@@ -98,13 +136,14 @@ class Record:
 
     `attempts` are those that the engine started, including one that still waits. If a chain was
     cancelled while a retry waited, its simulation also ends as cancelled when that retry is
-    granted.
+    granted. `goes_on` says that its newest attempt has not ended.
     """
 
     root: str
     outcome: str
     attempts: int
     cancelled_waiting: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +153,8 @@ class Past:
     The first attempt is number `first`, due `begun` seconds after the root was created; `counters`
     are what the retries before it had spent, `paid` are these retries, and `failures` are the
     signatures of the failures before it, newest first, without platform causes ("" for those that
-    made progress). `marks` are the counters when an attempt last made progress.
+    made progress). `marks` are the counters when an attempt last made progress. `created` is when
+    the root was created, in seconds since the epoch, in the queue `queue_id`.
     """
 
     session_type: str
@@ -127,14 +167,25 @@ class Past:
     paid: tuple[Payment, ...] = ()
     failures: tuple[str, ...] = ()
     marks: Mapping[str, int] = field(default_factory=dict)
+    created: float = 0.0
+    queue_id: int = 0
 
 
 class Attempt(NamedTuple):
-    """One attempt and the decision about its end; None if it succeeded."""
+    """One attempt and the decision about its end; None if it succeeded.
+
+    `held_seconds` is how long its retry is held after it is due; None if that is not known.
+    """
 
     number: int
     session_id: str
     decision: Decision | None
+    held_seconds: float | None = None
+
+    @property
+    def retries(self) -> bool:
+        """Return whether another attempt follows."""
+        return self.decision is not None and self.decision.action == "retry"
 
 
 class Outcome(NamedTuple):
@@ -149,13 +200,17 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The sums of a simulation. Causes and rules count retries, reasons all decisions."""
+    """The sums of a simulation. Causes and rules count retries, reasons all decisions.
+
+    `held` counts how often a retry was held, by what held it.
+    """
 
     chains: int = 0
     retries: int = 0
     by_cause: Counter[str] = field(default_factory=Counter)
     by_rule: Counter[str] = field(default_factory=Counter)
     by_reason: Counter[str] = field(default_factory=Counter)
+    held: Counter[str] = field(default_factory=Counter)
     changed: list[dict[str, str]] = field(default_factory=list)
     added_attempts: int = 0
     added_run_seconds: float = 0.0
@@ -168,6 +223,7 @@ class Tally:
             "by_cause": dict(self.by_cause),
             "by_rule": dict(self.by_rule),
             "by_reason": dict(self.by_reason),
+            **({"held": dict(self.held)} if self.held else {}),
             "changed": self.changed,
         }
 
@@ -180,7 +236,10 @@ class Tally:
             "added_run_seconds": round(self.added_run_seconds, 6),
         }
 
-    def _decided(self, decision: Decision) -> None:
+    def decided(self, decision: Decision | None) -> None:
+        """Count a decision."""
+        if decision is None:
+            return
         self.by_reason[decision.reason] += 1
         if decision.action == "retry":
             self.retries += 1
@@ -188,7 +247,10 @@ class Tally:
             if decision.rule is not None:
                 self.by_rule[decision.rule] += 1
 
-    def _ended(self, past: Past, last: Attempt | None, outcome: str) -> None:
+    def ended(
+        self, past: Past, last: Attempt | None, outcome: str, spared: Sequence[Ending] = ()
+    ) -> None:
+        """Count a chain; `spared` are the recorded attempts that were passed over."""
         self.chains += 1
         record = past.record
         if record is None:
@@ -198,7 +260,9 @@ class Tally:
         started = 0 if last is None else last.number + 1
         started += outcome == "retrying"
         self.added_attempts += started - record.attempts
-        self.added_run_seconds += _added_seconds(past.endings, started, record.attempts)
+        made = [each for each in past.endings if each not in spared] if spared else past.endings
+        self.added_run_seconds += _added_seconds(made, started, record.attempts - len(spared))
+        self.added_run_seconds -= sum(each.ran for each in spared)
 
 
 def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[Attempt | Outcome]:
@@ -209,50 +273,125 @@ def simulate(chains: Iterable[tuple[Past, Rulebook]], tally: Tally) -> Iterator[
     for past, rulebook in chains:
         last = None
         for attempt in replay(past, rulebook):
-            if attempt.decision is not None:
-                tally._decided(attempt.decision)  # noqa: SLF001  # the two are one
+            tally.decided(attempt.decision)
+            if attempt.decision is not None and attempt.decision.held_for in HOLDS:
+                tally.held[attempt.decision.held_for] += 1
             yield attempt
             last = attempt
         outcome = outcome_after(last, past.record)
-        tally._ended(past, last, outcome.name)  # noqa: SLF001
+        tally.ended(past, last, outcome.name)
         yield outcome
 
 
 def replay(past: Past, rulebook: Rulebook) -> Iterator[Attempt]:
     """Yield the attempts of one chain until one is not retried or nothing more is known."""
-    counters, marks = dict(past.counters), dict(past.marks)
-    paid, failures = list(past.paid), list(past.failures)
-    resources = past.resources
-    due = ROOT_CREATED_AT + timedelta(seconds=past.begun)
-    for number, ending in enumerate(past.endings, past.first):
-        now = _moment(ending, due)
-        marks = marks_after(counters, marks, advanced=ending.advanced)
+    chain = ChainReplay(past, rulebook)
+    while chain.knows_more:
+        verdict = chain.ending.verdict
+        attempt = _postponed(chain.decide(verdict), verdict)
+        yield attempt
+        if attempt.decision is None or attempt.decision.due_at is None or not attempt.retries:
+            return
+        chain.proceed(attempt.decision, attempt.decision.due_at)
+
+
+def _postponed(attempt: Attempt, verdict: Verdict) -> Attempt:
+    """Return the attempt with its retry held by a spent budget, unless something else holds it."""
+    decision, budget = attempt.decision, verdict.postponing
+    if decision is None or budget is None or not attempt.retries or decision.held_for:
+        return attempt
+    counts = budget.platform or decision.cause not in PLATFORM_CAUSES
+    return held(attempt, SHARED_BUDGET, budget.level) if counts else attempt
+
+
+class ChainReplay:
+    """A chain that is decided anew, one recorded end after another."""
+
+    def __init__(self, past: Past, rulebook: Rulebook):
+        self.past, self.rulebook = past, rulebook
+        self._number, self._at = past.first, 0
+        self._counters, self._marks = dict(past.counters), dict(past.marks)
+        self._paid, self._failures = list(past.paid), list(past.failures)
+        self._resources = past.resources
+        self._due = ROOT_CREATED_AT + timedelta(seconds=past.begun)
+
+    @property
+    def left(self) -> Sequence[Ending]:
+        """Return the recorded ends from the next one on."""
+        return self.past.endings[self._at :]
+
+    @property
+    def knows_more(self) -> bool:
+        """Return whether the end of the next attempt is known."""
+        return self._at < len(self.past.endings)
+
+    @property
+    def ending(self) -> Ending:
+        """Return the end of the next attempt, which is known."""
+        return self.past.endings[self._at]
+
+    @property
+    def ends_at(self) -> datetime:
+        """Return when the next attempt ends, which is known."""
+        return _moment(self.ending, self._due)
+
+    def decide(self, verdict: Verdict) -> Attempt:
+        """Decide about the next end, which is known."""
+        ending, now = self.ending, self.ends_at
+        self._marks = marks_after(self._counters, self._marks, advanced=ending.advanced)
         chain = Chain(
             session_id=ending.session_id,
-            session_type=past.session_type,
-            retry_count=number,
+            session_type=self.past.session_type,
+            retry_count=self._number,
             root_created_at=ROOT_CREATED_AT,
-            counters=counters,
-            resources=resources,
+            counters=self._counters,
+            resources=self._resources,
             preempted_at=_preempted_at(ending, now),
             signature=ending.signature,
-            failures=failures,
-            paid=paid,
+            failures=self._failures,
+            paid=self._paid,
             advanced=ending.advanced,
-            marks=marks,
+            marks=self._marks,
             gave_way=ending.gave_way,
             title=ending.title,
+            breaker=verdict.breaker,
         )
-        decision = _decision(ending, chain, rulebook, now)
-        yield Attempt(number, ending.session_id, decision)
-        if decision is None or decision.action != "retry" or decision.due_at is None:
-            return
-        counters = counters_after(counters, str(decision.paid_by))
-        paid = [*paid, Payment(str(decision.paid_by), now)]
+        decision = _decision(ending, chain, _judged(self.rulebook, verdict), now)
+        return Attempt(self._number, ending.session_id, decision)
+
+    def proceed(self, decision: Decision, starts: datetime) -> None:
+        """Start the retry that was granted after the next end."""
+        ending, paid_by = self.ending, str(decision.paid_by)
+        self._counters = counters_after(self._counters, paid_by)
+        self._paid = [*self._paid, Payment(paid_by, self.ends_at)]
         if decision.cause in FAILURE_CAUSES:
-            failures = ["" if ending.advanced else chain.signature, *failures]
-        resources = decision.resources or {}
-        due = decision.due_at
+            self._failures = ["" if ending.advanced else ending.signature, *self._failures]
+        self._resources = decision.resources or {}
+        self._due = starts
+        self._number += 1
+        self._at += 1
+
+    def pass_over(self) -> None:
+        """Leave out the next recorded attempt: it was not made."""
+        self._at += 1
+
+
+def held(attempt: Attempt, held_for: str, key: str, **facts: Any) -> Attempt:
+    """Return an attempt whose retry is held when it comes due: its trace says so, too."""
+    decision = attempt.decision
+    if decision is None or decision.held_for == held_for:
+        return attempt
+    *steps, last = decision.trace
+    step = {"step": held_for, "result": "held", "scope": key.partition(":")[0], **facts}
+    trace = [*steps, step, {**last, "state": "held", "retry_state": "held"}]
+    waits = replace(decision, state="held", retry_state="held", trace=trace)
+    return attempt._replace(decision=replace(waits, held_for=held_for, held_key=key))
+
+
+def _judged(rulebook: Rulebook, verdict: Verdict) -> Rulebook:
+    if not verdict.spent:
+        return rulebook
+    return replace(rulebook, settings=replace(rulebook.settings, spent=verdict.spent))
 
 
 def _decision(ending: Ending, chain: Chain, rulebook: Rulebook, now: datetime) -> Decision | None:

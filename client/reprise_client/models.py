@@ -1178,6 +1178,8 @@ class SimulatedAttempt(Answer):
     resources: dict[str, Any] | None = None
     placement: dict[str, Any] | None = None
     trace: list[dict[str, Any]] = Field(default_factory=list)
+    held_for: str | None = None
+    held_seconds: float | None = None
 
 
 class SimulatedChain(Answer):
@@ -1200,7 +1202,9 @@ class ChangedChain(Answer):
 class SimulationSummary(Answer):
     """The totals: retries by cause and by rule, decisions by reason.
 
-    `changed` has the first 1,000 chains. The added attempts and seconds are for history only.
+    `changed` has the first 1,000 chains. The added attempts and seconds are for history only, and
+    what follows for histories with breakers or shared budgets; `held` also for given chains in
+    which they hold a retry.
     """
 
     chains: int = 0
@@ -1211,6 +1215,11 @@ class SimulationSummary(Answer):
     changed: list[ChangedChain] = Field(default_factory=list)
     added_attempts: int = 0
     added_run_seconds: float = 0.0
+    held: dict[str, int] | None = None
+    held_seconds: dict[str, float] | None = None
+    spared_retries: int = 0
+    breakers_opened: int = 0
+    assumptions: list[str] | None = None
 
 
 class Simulation(Answer):

@@ -19,7 +19,8 @@ class SimulationCalls(Calls):
     """The calls that simulate a draft. They change nothing.
 
     A draft has any of `policies` (documents, in effective order), `retry_policy` (inline fields),
-    `settings` and `failure_categories`. A 413 means that the simulation is too large for one call.
+    `settings` and `failure_categories`. Over history, `settings` may have a `breaker` and a
+    `retry_budget`. A 413 means that the simulation is too large for one call.
     """
 
     def simulate_chains(
@@ -48,7 +49,8 @@ class SimulationCalls(Calls):
         """Return what the draft would have decided about past chains of a project (`domain/name`).
 
         These are the chains whose first attempt was submitted from `since` to before `until`, or to
-        now.
+        now. With breakers or shared budgets, the summary also says what they would have held, and
+        what was assumed.
         """
         window = {
             "project": project or self.project,

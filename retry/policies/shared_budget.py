@@ -26,7 +26,8 @@ def _ratio(value: object) -> float:
     return number
 
 
-def _over(value: object) -> WhenOver:
+def when_over(value: object) -> WhenOver:
+    """Return the value, written in any case. Raises `PydanticCustomError`."""
     known = WhenOver.__members__.get(value.upper()) if isinstance(value, str) else None
     if known is None:
         raise PydanticCustomError("not_a_member", "must be one of: postpone, fail")
@@ -49,7 +50,7 @@ class SharedBudget(BaseModel):
         int, Field(ge=SHORTEST, le=LONGEST), BeforeValidator(whole_number(SHORTEST, LONGEST))
     ] = 3600
     """Seconds in which both are counted."""
-    over: Annotated[WhenOver, BeforeValidator(_over)] = WhenOver.POSTPONE
+    over: Annotated[WhenOver, BeforeValidator(when_over)] = WhenOver.POSTPONE
     """Whether retries over it wait, or the chain ends."""
     platform: StrictBool = False
     """Whether retries after causes of the platform count, too."""

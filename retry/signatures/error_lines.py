@@ -2,9 +2,10 @@
 
 from collections.abc import Container, Sequence
 from enum import IntEnum
+from itertools import islice
 
 from retry.signatures.engine import compiled, replaced
-from retry.signatures.lines import Output
+from retry.signatures.lines import Output, last_matching
 from retry.signatures.tracebacks import Failure
 
 _GPU = compiled(
@@ -16,8 +17,8 @@ _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
     r"|Unable to register|\[Proxy Service|NCCL INFO|[Ww]arning:"
 )
-_LOOKS_LIKE_ONE = compiled(
-    r"(?im)error|fatal|exception|killed|cannot|failed"
+_LOOKS_LIKE_ONE_TEXT = (
+    r"error|fatal|exception|killed|cannot|failed"
     # The same, in the words of shells, linkers, curl, npm, Fortran and Slurm.
     r"|command not found|sh: .*: not found|no such file or directory|permission denied"
     r"|segmentation fault|out of memory|^curl: \([0-9]|^npm ERR!|could not resolve"
@@ -26,14 +27,16 @@ _LOOKS_LIKE_ONE = compiled(
     r"|^make(?:\[[0-9]+\])?: \*\*\*"
     r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
 )
-_WEAKER = compiled(
-    r"(?im)exit|terminated|hangup|\bnot (?:in|an?)\b|could not|couldn't|can't|unable to|denied"
+_LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
+_WEAKER_TEXT = (
+    r"exit|terminated|hangup|\bnot (?:in|an?)\b|could not|couldn't|can't|unable to|denied"
     r"|refused|not found"
     r"|timed? ?out|abort|invalid"
     r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|too many|exceed"
     r"|critical|reset by peer|broken pipe|not enough|insufficient|illegal|corrupt|mismatch"
     r"|unsupported|not supported|expected|unauthorized|forbidden|oom|no such|does not exist"
 )
+_WEAKER = compiled(rf"(?im){_WEAKER_TEXT}")
 # What only mentions errors: counts of none, and measures.
 _NO_ERROR = compiled(
     r"(?i)\b0 (?:errors?|failed|failures?|exceptions?|killed)\b"
@@ -61,7 +64,7 @@ _NEVER = compiled(
 )
 # What shells, make and launchers add to the failure of what they ran, and what follows from one
 # that was told before.
-_ADDED = compiled(
+_ADDED_TEXT = (
     r"^[gn]?make(?:\[[0-9]+\])?: \*\*\* (?:.*(?:Error [0-9]+|Killed|Terminated|Aborted"
     r"|Segmentation fault)|Waiting)|^ninja: build stopped"
     r"|^(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(?:Killed|Terminated|Aborted|Hangup|Bus error"
@@ -90,6 +93,9 @@ _ADDED = compiled(
     r"|^error: Recipe|Process completed with"
     r"|^Error: Process completed|command terminated|returned a non-zero code"
 )
+_ADDED = compiled(_ADDED_TEXT)
+# Whatever has a rank; of several lines, too.
+_TELLS = compiled(rf"(?m)(?i:{_LOOKS_LIKE_ONE_TEXT}|{_WEAKER_TEXT})|{_ADDED_TEXT}")
 _GENERIC = compiled(
     r"^(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(Killed|Terminated|Aborted|Hangup"
     r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception"
@@ -127,8 +133,7 @@ def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
     lines = output.lines
     if not _GPU.search(output.text):
         return None
-    for at in range(len(lines) - 1, -1, -1):
-        line = lines[at]
+    for at, line in last_matching(lines, range(len(lines)), _GPU):
         if at in passed_over or not _GPU.search(line) or _NO_GPU_ERROR.search(line):
             continue
         before, warning, said = line.partition(b"NCCL WARN ")
@@ -139,19 +144,22 @@ def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
 def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
     """Return the last line of the highest rank, with what belongs to it."""
     lines = output.lines
-    if not (_LOOKS_LIKE_ONE.search(output.text) or _WEAKER.search(output.text)):
-        return None
     best, chosen = Rank.NEVER, -1
-    candidates = [at for at, line in enumerate(lines) if line and at not in passed_over]
-    for at in reversed(candidates[-_MOST_JUDGED:]):
-        rank = rank_of(lines[at])
+    last = (at for at in reversed(range(len(lines))) if lines[at] and at not in passed_over)
+    candidates = [*islice(last, _MOST_JUDGED)][::-1]
+    for at, line in last_matching(lines, candidates, _TELLS):
+        rank = rank_of(line)
         if rank > best:
             best, chosen = rank, at
         if best is Rank.LIKE_ONE:
             break
-    if chosen < 0:
+    if chosen < 0 or not (_has_words(lines[chosen]) or _has_words(output.text)):
         return None
     return _with_more(lines, chosen)
+
+
+def _has_words(text: bytes) -> bool:
+    return bool(_LOOKS_LIKE_ONE.search(text) or _WEAKER.search(text))
 
 
 def rank_of(line: bytes) -> Rank:
@@ -182,7 +190,7 @@ def signal_in(text: bytes) -> bytes:
 
 def npm_error(output: Output) -> Failure | None:
     """Return the code that npm gives for an error of its own, with the first words about it."""
-    lines = output.lines
+    lines = output.lines if b"npm " in output.text else ()
     for at in range(len(lines) - 1, -1, -1):
         match = _CODE_OF_NPM.search(lines[at]) if lines[at].startswith(b"npm ") else None
         if match is None or match.group(1) == b"ELIFECYCLE":

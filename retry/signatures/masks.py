@@ -13,6 +13,9 @@ MOST_MASKED = 1_000
 LONG_QUOTED = 20
 
 _MASK = b"#"
+_A_DIGIT = b"0-9"
+"""A step that needs a digit."""
+_ANY = b""
 # Digits that stay are control characters until the end, so that no other mask sees them. The text
 # has no control characters of its own.
 _HIDDEN = bytes.maketrans(b"0123456789", bytes(range(0x10, 0x1A)))
@@ -22,8 +25,11 @@ _SHOWN = bytes.maketrans(bytes(range(0x10, 0x1A)), b"0123456789")
 def masked(text: bytes) -> bytes:
     """Return the text with everything masked that varies. It has no control characters."""
     text = text[:MOST_MASKED]
-    for pattern, by in _STEPS:
-        text = replaced(pattern, by, text)
+    # No step makes digits.
+    digits = _DIGIT.search(text) is not None
+    for needs, pattern, by in _STEPS:
+        if digits if needs is _A_DIGIT else needs in text:
+            text = replaced(pattern, by, text)
     return text.translate(_SHOWN).strip()
 
 
@@ -172,12 +178,17 @@ _UNITS = (
     r"|(?:ns|us|ms|s|m|h|d|min|sec|x|k|K|M|G|T)\b|%)?"
 )
 
-_STEPS: tuple[tuple[Any, Replace], ...] = (
+_STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
     # Spark says first which task it was, at length.
-    (compiled(r"(stage failure: )Task [0-9]+ in stage .{0,200}?\(TID [^)]*\): "), _first_group),
-    # Secrets: values after their names, and values that show by themselves what they are.
-    (compiled(r"(?i)(\bbearer\s+)[\w.~+/=-]+"), _name_only),
     (
+        b"stage failure: ",
+        compiled(r"(stage failure: )Task [0-9]+ in stage .{0,200}?\(TID [^)]*\): "),
+        _first_group,
+    ),
+    # Secrets: values after their names, and values that show by themselves what they are.
+    (_ANY, compiled(r"(?i)(\bbearer\s+)[\w.~+/=-]+"), _name_only),
+    (
+        _ANY,
         compiled(
             r"(?i)([\w-]*(?:token|secret|passw(?:or)?d?|passphrase|key|authorization)"
             r"(?:s|[_-]?id)?[\"']?\s*(?:=>|[=:])\s*(?:(?:bearer|basic|token)\s+)?)"
@@ -186,10 +197,12 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _secret,
     ),
     (
+        b"-",
         compiled(r"(?i)(--?[\w-]*(?:token|secret|passw(?:or)?d?|key)\s+)[^\s-]\S*"),
         _name_only,
     ),
     (
+        _A_DIGIT,
         compiled(
             r"(?i)(\b(?:token|secret|passw(?:or)?d|authorization|key)(?:\s+provided)?:?\s+[\"']?)"
             r"[\w.~+/=*-]*[0-9][\w.~+/=*-]*"
@@ -197,6 +210,7 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _name_only,
     ),
     (
+        _ANY,
         compiled(
             r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|AKIA|ASIA|AIza|eyJ)"
             r"[\w.-]{12,}"
@@ -204,14 +218,16 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _always(_MASK),
     ),
     # Addresses.
-    (compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), _url),
-    (compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), _always(_MASK)),
-    (compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), _always(_MASK)),
+    (b"://", compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), _url),
+    (b"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), _always(_MASK)),
+    (b"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), _always(_MASK)),
     (
+        _ANY,
         compiled(r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b"),
         _always(_MASK),
     ),
     (
+        b":",
         compiled(
             r"(?i)\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?\b"
             r"|\b(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b"
@@ -221,12 +237,14 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _always(_MASK),
     ),
     (
+        _A_DIGIT,
         compiled(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?(?::[0-9]+|<[0-9]+>)?"),
         _always(_MASK),
     ),
-    (compiled(r"\[[A-Za-z][\w.-]*:[0-9]+(?::[0-9]+)?\]"), _always(b"[#]")),
+    (b"[", compiled(r"\[[A-Za-z][\w.-]*:[0-9]+(?::[0-9]+)?\]"), _always(b"[#]")),
     # Times and dates.
     (
+        _A_DIGIT,
         compiled(
             rf"\b[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}(?:[T _-]+{_CLOCK}{_ZONE})?"
             rf"|\b{_DAY}{_MONTH}\.?\s+[0-9]{{1,2}}(?:,?\s+[0-9]{{4}}\b)?(?:,?\s+{_CLOCK}{_ZONE})?"
@@ -238,10 +256,11 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _always(_MASK),
     ),
     # Hosts by name.
-    (compiled(r"\blocalhost\b(?::[0-9]+)?"), _always(_MASK)),
-    (compiled(r"(\(TID [0-9]+, )[^,) ]+"), _name_only),
-    (compiled(r"(?:( ON )[\w.-]+( CANCELLED)|(Lost executor \S+ on )[\w.-]+())"), _between),
+    (b"localhost", compiled(r"\blocalhost\b(?::[0-9]+)?"), _always(_MASK)),
+    (b"(TID ", compiled(r"(\(TID [0-9]+, )[^,) ]+"), _name_only),
+    (_ANY, compiled(r"(?:( ON )[\w.-]+( CANCELLED)|(Lost executor \S+ on )[\w.-]+())"), _between),
     (
+        _ANY,
         compiled(
             r"(?i)\b((?:ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo|UnknownHostException:|on node"
             r"|RUNNING AT|resolve host(?:name)?:?|translate host ?name|host lookup for)\s+[\"']?)"
@@ -249,9 +268,14 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         ),
         _name_only,
     ),
-    (compiled(rf"(Node failure on ){_NAME}"), _name_only),
-    (compiled(rf"(srun: error: ){_NAME}(?:: task)"), _always(b"srun: error: #: task")),
+    (b"Node failure on ", compiled(rf"(Node failure on ){_NAME}"), _name_only),
     (
+        b"srun: error: ",
+        compiled(rf"(srun: error: ){_NAME}(?:: task)"),
+        _always(b"srun: error: #: task"),
+    ),
+    (
+        _ANY,
         compiled(
             r"(?i)\b((?:host(?: ?name)?|node|server|peer|machine|connect(?:ion|ing)? to"
             r"(?: server at)?|reach|resolve)"
@@ -260,10 +284,12 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _named_host,
     ),
     (
+        _A_DIGIT,
         compiled(r"(^|[^\w/.-])([a-z][\w-]*(?:\.[\w-]+)*)[:<][0-9]{4,5}\b>?"),
         _host_and_port,
     ),
     (
+        _ANY,
         compiled(
             rf"\b(?:[A-Za-z0-9-]+\.)+{_TOP_LEVEL}\b(?:[:<][0-9]+>?)?(\.\w|/)?"
             rf"|\b(?:[a-z0-9]+-)+{_MADE_UP}{{8,10}}-{_MADE_UP}{{5}}\b"
@@ -272,16 +298,19 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
     ),
     # Paths: only the extension stays.
     (
+        b":",
         compiled(r"\b[A-Za-z]:[\\/]+(?:[\w.@%+~$# -]+[\\/]+)*[\w.@%+~$#-]*"),
         lambda match: b"<path>" + _extension_of(bytes(match.group())),
     ),
     (
+        b"/",
         compiled(r"[\w.@%+~\x80-\xff-]*(?:/+[\w.@%+~$#=\x80-\xff-]+)+/?"),
         _path,
     ),
-    (compiled(rf"\b[\w@%+-]+(?:\.[\w@%+-]+)*(\.{_EXTENSIONS})\b"), _file),
+    (b".", compiled(rf"\b[\w@%+-]+(?:\.[\w@%+-]+)*(\.{_EXTENSIONS})\b"), _file),
     # Numbers that say what failed stay; all others go.
     (
+        _A_DIGIT,
         compiled(
             r"(?i)((?:errno|code|status|signal|\bhttp(?:/[0-9](?:\.[0-9])?)?"
             r"|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
@@ -290,22 +319,24 @@ _STEPS: tuple[tuple[Any, Replace], ...] = (
         _kept_number,
     ),
     (
+        _ANY,
         compiled(
             r"\b[Ee]rror[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]{1,5}\b|\b(?:ORA|TNS|PLS|LNK)-?[0-9]{4,5}\b"
             r"|\bSQLSTATE[\s:=\[(]{1,2}[0-9A-Z]{5}\b"
         ),
         _kept,
     ),
-    (compiled(r"0[xX][0-9a-fA-F]+"), _always(_MASK)),
-    (compiled(r"\b[0-9a-fA-F]{6,}\b"), _with_a_digit),
-    (compiled(r"\b[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z]+\w*\b"), _always(_MASK)),
-    (compiled(r"[A-Za-z0-9+/_=]{32,}"), _with_both),
+    (_A_DIGIT, compiled(r"0[xX][0-9a-fA-F]+"), _always(_MASK)),
+    (_A_DIGIT, compiled(r"\b[0-9a-fA-F]{6,}\b"), _with_a_digit),
+    (_A_DIGIT, compiled(r"\b[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z]+\w*\b"), _always(_MASK)),
+    (_A_DIGIT, compiled(r"[A-Za-z0-9+/_=]{32,}"), _with_both),
     (
+        _A_DIGIT,
         compiled(rf"-?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?{_UNITS}"),
         _always(_MASK),
     ),
     # What is left of lists of numbers, of versions and of durations.
-    (compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), _always(_MASK)),
-    (compiled(r"\s+"), _always(b" ")),
-    (compiled(r"\"[^\"]*\"|\B'[^']*'\B|`[^`]*`"), _quoted),
+    (b"#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), _always(_MASK)),
+    (_ANY, compiled(r"\s\s+|[^\S ]"), _always(b" ")),
+    (_ANY, compiled(r"\"[^\"]*\"|\B'[^']*'\B|`[^`]*`"), _quoted),
 )

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from retry.signatures.engine import compiled
+from retry.signatures.engine import compiled, simple
 from retry.signatures.lines import Output
 
 _HEADER = b"Traceback (most recent call last)"
 _FRAME_START = b'File "'
 _FRAME = compiled(r"File \"([^\"]*)\", line [0-9]+(?:, in (.+)| in (.+))?")
-_EXCEPTION = compiled(r"^[A-Za-z_][\w.]*(?:\([\w ,.]+\))?(?:: |:$|$)")
+_EXCEPTION = simple(r"[A-Za-z_][\w.]*+(?:\([\w ,.]++\))?+(?:: |:$|$)")
 _NAMED_ONE = compiled(
     r"^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Warning|Group)\b"
 )
@@ -62,14 +62,17 @@ class _Exception:
 def exceptions_of(output: Output) -> Exceptions:
     """Find the last exception that is no wrapper. One in a root cause's block counts last."""
     lines = output.lines
-    if _FRAME_START not in output.text and _HEADER not in output.text:
+    headed = _HEADER in output.text
+    if not headed and _FRAME_START not in output.text:
         return Exceptions()
-    starts = [at for at, line in enumerate(lines) if _HEADER in line]
+    starts = [at for at, line in enumerate(lines) if _HEADER in line] if headed else []
     if not starts or starts[0] > 0:
         # The head of the first one may be cut off, and a SyntaxError has none.
         starts.insert(0, -1)
     ends = [*starts[1:], len(lines)]
-    root_cause = next((at for at, line in enumerate(lines) if _ROOT_CAUSE in line), len(lines))
+    root_cause = len(lines)
+    if _ROOT_CAUSE in output.text:
+        root_cause = next(at for at, line in enumerate(lines) if _ROOT_CAUSE in line)
     passed_over: set[int] = set()
     in_block = wrapper = None
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
@@ -136,7 +139,7 @@ def _is_exception(line: bytes, spaces: int, indent: int) -> bool:
     if indent <= 0:
         # Something stripped the indentation.
         return _NAMED_ONE.search(line.lstrip()) is not None
-    return spaces < indent and _EXCEPTION.search(line.lstrip()) is not None
+    return spaces < indent and _EXCEPTION.match(line.lstrip()) is not None
 
 
 def _exception(
@@ -182,7 +185,7 @@ def _read_rich(lines: Sequence[bytes], start: int, end: int) -> _Exception | Non
             frames.append(b'File "%b", line 1, in %b' % match.groups())
         elif line.startswith(b"\xe2\x95\xb0"):
             below = True
-        elif below and _EXCEPTION.search(line):
+        elif below and _EXCEPTION.match(line):
             return _exception(lines, start, at, b"", _place(frames))
     return None
 

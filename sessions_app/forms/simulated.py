@@ -9,7 +9,7 @@ from sessions_app.templatetags.reprise import duration, words
 
 
 def simulated(summary: Mapping[str, Any], *, most: int) -> dict[str, Any]:
-    """Return `Tally.history_summary` for a template, with at most `most` changed chains."""
+    """Return the sums of a simulation for a template, with at most `most` changed chains."""
     changed: list[dict[str, str]] = summary["changed"]
     turns = Counter((each["was"], each["would_be"]) for each in changed)
     return {
@@ -25,7 +25,22 @@ def simulated(summary: Mapping[str, Any], *, most: int) -> dict[str, Any]:
         "changed_count": len(changed),
         "capped": len(changed) >= MAX_CHANGED,
         "turns": [(*turn, number) for turn, number in turns.most_common()],
+        "holds": _holds(summary),
     }
+
+
+def _holds(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what breakers and shared budgets held and spared, as names and values."""
+    if "assumptions" not in summary:
+        return []
+    held = [
+        (
+            f"held by a {words(name)}",
+            f"{times} ({duration(summary['held_seconds'][name])} in all)",
+        )
+        for name, times in sorted(summary["held"].items())
+    ]
+    return [*held, ("retries spared", str(summary["spared_retries"]))]
 
 
 def _signed(seconds: float) -> str:

@@ -73,6 +73,16 @@ def of_queue(budgets: tuple[BudgetInForce, ...], queue_id: int) -> list[BudgetIn
     return [each for each in budgets if each.queue_id in {None, queue_id}]
 
 
+def postponing_budget(budgets: tuple[BudgetInForce, ...], queue_id: int) -> SpentBudget | None:
+    """Return the first budget that holds retries of a queue, because it is spent."""
+    waits = (
+        SpentBudget(each.level, each.budget.platform)
+        for each in of_queue(budgets, queue_id)
+        if each.spent and each.budget.over is WhenOver.POSTPONE
+    )
+    return next(waits, None)
+
+
 def spent_budgets(budgets: tuple[BudgetInForce, ...], queue_id: int) -> tuple[SpentBudget, ...]:
     """Return the budgets that let chains of a queue fail, because they are spent."""
     return tuple(

@@ -52,7 +52,13 @@ _COLUMNS = f"""
     CASE WHEN s.retry_count = 0 THEN s.retry_policy::text END,
     CASE WHEN s.retry_count = 0 THEN s.retry_policies::text END, p.resources::text,
     s.failure_signature, coalesce((s.progress -> 'advanced')::boolean, false),
-    s.gave_way_to IS NOT NULL, coalesce(s.failure_title, '')
+    s.gave_way_to IS NOT NULL, coalesce(s.failure_title, ''), s.queue_id,
+    extract(epoch FROM s.created_at)::float8, extract(epoch FROM s.finished_at)::float8
+"""
+# Only breakers ask for it. The row of the session does not have it.
+_GENERIC = """
+    %(generic)s AND s.failure_signature <> '' AND EXISTS (SELECT FROM sessions_app_sessionevent e
+        WHERE e.session_id = s.id AND e.type = 'session.error' AND e.data ? 'failure_generic')
 """
 _JOINS = """
     JOIN sessions_app_session s ON s.root_id = r.id
@@ -61,7 +67,7 @@ _JOINS = """
     LEFT JOIN sessions_app_sessionspec p ON p.id = s.spec_id AND s.retry_count = 0
 """
 _ROWS = f"""
-    SELECT {_COLUMNS} FROM ({_ROOTS}) AS r {_JOINS}
+    SELECT {_COLUMNS}, {_GENERIC} FROM ({_ROOTS}) AS r {_JOINS}
     WHERE NOT (s.root_id = %(root)s AND s.retry_count <= %(read)s)
     ORDER BY r.id, s.retry_count LIMIT %(limit)s
 """
@@ -81,11 +87,11 @@ _SAMPLE = """
     ) r
 """
 _ROWS_OF = f"""
-    SELECT {_COLUMNS} FROM unnest(%s::uuid[]) AS r(id) {_JOINS}
+    SELECT {_COLUMNS}, false FROM unnest(%s::uuid[]) AS r(id) {_JOINS}
     ORDER BY r.id, s.retry_count LIMIT %s
 """
 _ROWS_FROM = f"""
-    SELECT {_COLUMNS} FROM (SELECT %s::uuid AS id) AS r {_JOINS}
+    SELECT {_COLUMNS}, false FROM (SELECT %s::uuid AS id) AS r {_JOINS}
     WHERE s.retry_count >= %s ORDER BY s.retry_count
 """
 
@@ -139,8 +145,11 @@ def ended_attempts(window: Window, *, most: int) -> int:
     return row[0]
 
 
-def past_chains(window: Window) -> Iterator[list[PastChain]]:
-    """Yield the window's chains in the order of their roots' ids, slice by slice."""
+def past_chains(window: Window, *, generic: bool = False) -> Iterator[list[PastChain]]:
+    """Yield the window's chains in the order of their roots' ids, slice by slice.
+
+    `generic` also reads which signatures open no breaker.
+    """
     rows: list[_Row] = []
     while True:
         root_id, retry_count = (rows[-1].root_id, rows[-1].retry_count) if rows else (None, None)
@@ -148,7 +157,7 @@ def past_chains(window: Window) -> Iterator[list[PastChain]]:
         roots = window.roots(SLICE + 1, at_least=root_id)
         with connection.cursor() as cursor:
             seen: dict[str, Any] = {"root": root_id or _NO_ROOT, "read": retry_count or 0}
-            cursor.execute(_ROWS, {**roots, **seen, "limit": SLICE})
+            cursor.execute(_ROWS, {**roots, **seen, "limit": SLICE, "generic": generic})
             found = [_Row._make(row) for row in cursor.fetchall()]
         rows += found
         chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
@@ -244,6 +253,10 @@ class _Row(NamedTuple):
     advanced: bool
     gave_way: bool
     title: str
+    queue_id: int
+    created: float
+    ended: float | None
+    generic: bool
 
     @property
     def granted(self) -> bool:
@@ -266,6 +279,8 @@ def _past(rows: Sequence[_Row], resources: Mapping[str, Any]) -> Past:
         resources=resources,
         endings=[_ending(row) for row in part if row.lasted is not None],
         record=_record(rows[0].root_id, part),
+        created=rows[0].created,
+        queue_id=rows[0].queue_id,
     )
 
 
@@ -280,6 +295,8 @@ def _ending(row: _Row) -> Ending:
         advanced=row.advanced,
         gave_way=row.gave_way,
         title=row.title,
+        ended=row.ended or 0.0,
+        generic=row.generic,
     )
 
 
@@ -297,7 +314,8 @@ def _record(root_id: UUID, part: Sequence[_Row]) -> Record:
     outcome = _outcome(last)
     waits = outcome == "retrying" and last.granted
     cancelled_waiting = outcome == "cancelled" and last.granted
-    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting)
+    goes_on = last.lasted is None
+    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting, goes_on)
 
 
 def _outcome(last: _Row) -> str:

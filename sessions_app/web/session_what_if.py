@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from retry.engine.decision import Decision
+from retry.engine.decision import BREAKER, SHARED_BUDGET, Decision
 from retry.explain.reasons import reason_words
 from retry.policies.inline import MAX_RETRIES, InlinePolicy
 from retry.policies.limits import UNLIMITED
@@ -168,13 +168,17 @@ def _words(decision: Decision | None) -> str:
     if decision.action != "retry":
         return f"no retry: {why}{by}"
     delay = duration(decision.delay) if decision.delay else "0 s"
-    return f"retry after {delay}: {why}{by}"
+    return f"retry after {delay}{_HELD.get(decision.held_for, '')}: {why}{by}"
 
 
 def _outcome(name: str) -> str:
     return _OUTCOMES.get(name, words(name))
 
 
+_HELD = {
+    BREAKER: ", held until the breaker of its signature closes",
+    SHARED_BUDGET: ", held until the shared retry budget has room",
+}
 _OUTCOMES = {
     "retrying": "another attempt, whose end is not known",
     "exhausted": "given up: the retries are used up",

@@ -7,7 +7,14 @@ from django.test import Client
 
 from sessions_app.admin import simulation
 from sessions_app.forms.policy_document import EXAMPLE
-from sessions_app.models import AuditLog, Project, RetryDecision, RetryPolicy, Session
+from sessions_app.models import (
+    AuditLog,
+    Project,
+    RetryDecision,
+    RetryPolicy,
+    RetrySettings,
+    Session,
+)
 from sessions_app.services.chains import simulate
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
@@ -77,6 +84,20 @@ def test_it_tells_what_would_have_been_decided_and_changes_nothing(
         assert f'href="{url("sessions_app_session", "change", session.pk)}"' in markup
     assert page.context["form"]["text"].value() == RETRY
     assert everything() == before
+
+
+def test_it_tells_what_breakers_and_shared_budgets_would_have_done(
+    client: Client, project: Project
+) -> None:
+    budget = {"ratio": 0, "burst": 0, "window": 60, "over": "postpone"}
+    RetrySettings.objects.create(project=project, retry_budget=budget)
+    failed(project)
+    page = ask(client, project, RETRY)
+    text = text_of(page)
+    assert page.context["result"]["held"] == {"shared_budget": 1}
+    assert "held by a shared budget 1 (" in text
+    assert "retries spared 0" in text
+    assert "storm limits are left out" in text
 
 
 def test_savings_of_a_stricter_draft_have_their_sign(client: Client, project: Project) -> None:

@@ -384,6 +384,15 @@ class TestWhatIf:
         assert "no retry: a rule says so (strict/bad-input)" in shown
         assert "would not have run" in shown or "has not ended" in shown
 
+    def test_an_open_breaker_holds_the_newest_retry(self, client: Client, project: Project) -> None:
+        policy = factories.policy(max_retries=3)
+        first = factories.start(factories.submit(project, retry_policy=policy))
+        factories.settle(first, exit_code=65)
+        first.refresh_from_db()
+        factories.breaker(project, signature=first.failure_signature)
+        shown = client.post(at(first, "what-if/"), {"max_retries": "2"}).content.decode()
+        assert ", held until the breaker of its signature closes: " in shown
+
     def test_a_saved_policy_and_a_number_of_retries(self, client: Client, project: Project) -> None:
         rule = {"name": "bad", "action": "Fail", "onExitCodes": {"operator": "In", "values": [1]}}
         factories.named_policy("saved", project=project, rules=[rule])

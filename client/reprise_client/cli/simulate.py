@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LAST = "30d"
 _POLICIES, _CATEGORIES, _DEFAULTS = "policies", "failure_categories", "retry_policy"
+_SETTINGS, _SHARED = "settings", ("breaker", "retry_budget")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class Trial:
             draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **defaults}
         if self.global_max_retries is not None:
             most = self.global_max_retries
-            draft.body["settings"] = {"global_max_retries": None if most == UNLIMITED else most}
+            limit = {"global_max_retries": None if most == UNLIMITED else most}
+            draft.body[_SETTINGS] = {**draft.body.get(_SETTINGS, {}), **limit}
         return draft
 
     def given(self, source: str) -> Chains:
@@ -155,9 +157,12 @@ def _lay(draft: Draft, document: Document) -> None:
     spec, metadata = data.get("spec"), data.get("metadata")
     match data.get("kind"):
         case "RetryDefaults":
-            policy = spec.get("policy") if isinstance(spec, dict) else None
-            draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **(policy or {})}
+            policy, settings = _parts(spec)
+            draft.body[_DEFAULTS] = {**draft.body.get(_DEFAULTS, {}), **policy}
             draft.sources[_DEFAULTS] = (document, "spec.policy")
+            if shared := {name: settings[name] for name in _SHARED if name in settings}:
+                draft.body[_SETTINGS] = {**draft.body.get(_SETTINGS, {}), **shared}
+                draft.sources[_SETTINGS] = (document, "spec.settings")
         case "FailureCategory":
             named = metadata if isinstance(metadata, dict) else {}
             fields = spec if isinstance(spec, dict) else {}
@@ -170,6 +175,13 @@ def _lay(draft: Draft, document: Document) -> None:
             listed = draft.body.setdefault(_POLICIES, [])
             draft.sources[f"{_POLICIES}[{len(listed)}]"] = (document, "")
             listed.append(data)
+
+
+def _parts(spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return `policy` and `settings` of retry defaults; empty if there are none."""
+    found = spec if isinstance(spec, dict) else {}
+    policy, settings = found.get("policy"), found.get("settings")
+    return policy or {}, settings if isinstance(settings, dict) else {}
 
 
 def _before(moment: datetime, span: str) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -38,6 +38,8 @@ def simulation_report(found: Simulation, about: str, web: str) -> RenderableType
         parts += [heading("Chains"), _chains(found)]
     if "added_attempts" in summary.model_fields_set:
         parts += _changed(summary, web)
+    if summary.assumptions:
+        parts += [heading("Assumed"), *map(Text, summary.assumptions)]
     return Group(*parts)
 
 
@@ -55,7 +57,19 @@ def _sums(summary: SimulationSummary) -> RenderableType:
             ("Added attempts", f"{summary.added_attempts:+,}" if summary.added_attempts else "0"),
             ("Added run time", f"{_sign(seconds)}{span(abs(seconds))}"),
         ]
-    return facts(pairs)
+    return facts([*pairs, *_shared(summary)])
+
+
+def _shared(summary: SimulationSummary) -> Iterator[tuple[str, str]]:
+    """Yield what breakers and shared budgets did."""
+    known = summary.held_seconds or {}
+    for name, title in (("breaker", "Held by a breaker"), ("shared_budget", "Held by a budget")):
+        if times := (summary.held or {}).get(name):
+            about = f", about {span(known[name])} in all" if name in known else ""
+            yield title, f"{counted(times, 'time')}{about}"
+    if summary.assumptions:
+        yield "Retries spared", f"{summary.spared_retries:,}"
+        yield "Breakers opened", f"{summary.breakers_opened:,}"
 
 
 def _sign(number: float) -> str:

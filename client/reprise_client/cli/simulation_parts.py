@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
@@ -56,6 +55,7 @@ class Chains:
         return (Chains(self.items[:middle]), Chains(self.items[middle:])) if middle else None
 
 
+Number = TypeVar("Number", int, float)
 AnyPart = TypeVar("AnyPart", bound=Part)
 
 
@@ -87,13 +87,21 @@ def summed(parts: Sequence[Simulation]) -> Simulation:
     if any("added_attempts" in each.model_fields_set for each in sums):
         fields["added_attempts"] = sum(each.added_attempts for each in sums)
         fields["added_run_seconds"] = sum(each.added_run_seconds for each in sums)
+    if any(each.held is not None for each in sums):
+        fields["held"] = _added(each.held or {} for each in sums)
+    if any(each.assumptions for each in sums):
+        fields["held_seconds"] = _added(each.held_seconds or {} for each in sums)
+        fields["spared_retries"] = sum(each.spared_retries for each in sums)
+        fields["breakers_opened"] = sum(each.breakers_opened for each in sums)
+        fields["assumptions"] = next(each.assumptions for each in sums if each.assumptions)
     chains = [each for part in parts for each in part.chains]
     summary = reprise_client.SimulationSummary(**fields)
     return reprise_client.Simulation(chains=chains, summary=summary)
 
 
-def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
+def _added(counts: Iterable[Mapping[str, Number]]) -> dict[str, Number]:
+    total: dict[str, Number] = {}
     for each in counts:
-        total.update(each)
-    return dict(total)
+        for name, number in each.items():
+            total[name] = total[name] + number if name in total else number
+    return total

@@ -7,9 +7,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, Stri
 from pydantic_core import PydanticCustomError
 
 from podspec.resources import check
+from retry.breakers import BreakerRule
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
 from retry.policies.inline import MAX_RETRIES, InlinePolicy, whole_number
+from retry.policies.shared_budget import SharedBudget, WhenOver, when_over
 from sessions_app.api.requests.queries import Time, lowered
 
 MAX_CATEGORIES = 1000
@@ -80,6 +82,10 @@ class GivenTermination(_Given):
     at: Annotated[_Number, Field(ge=0, le=MAX_AT)] | None = None
     made_progress: StrictBool | None = None
     """Whether the attempt came further than all before it."""
+    breaker_open: StrictBool | None = None
+    """Whether the breaker of its signature is open then, so that a retry is held."""
+    budget_spent: Annotated[WhenOver, BeforeValidator(when_over)] | None = None
+    """That a shared budget is spent then: a retry is held, or the chain ends."""
     lease_expired: bool | None = None
     containers: list[GivenContainer] | None = None
     rank: Annotated[int, Field(ge=0, lt=2**31)] | None = None
@@ -103,13 +109,24 @@ class GivenChain(ChainHead):
 
 class DraftSettings(_Given):
     """`enabled` is the kill switch. Without `global_max_retries`, the shipped one applies, or on a
-    past the cluster's; null is no limit."""
+    past the cluster's; null is no limit.
+
+    `breaker` and `retry_budget` take the place of the project's; null takes them back.
+    """
 
     enabled: StrictBool = True
     global_max_retries: (
         Annotated[int, Field(ge=0, le=MAX_RETRIES), BeforeValidator(whole_number(0, MAX_RETRIES))]
         | None
     ) = None
+    breaker: BreakerRule | None = None
+    retry_budget: SharedBudget | None = None
+
+    @property
+    def shared(self) -> dict[str, BreakerRule | SharedBudget | None]:
+        """Return the breaker and the budget that were given, null too."""
+        given = {"breaker": self.breaker, "retry_budget": self.retry_budget}
+        return {name: value for name, value in given.items() if name in self.model_fields_set}
 
 
 class HistoryWindow(_Given):

@@ -13,14 +13,16 @@ from typing import IO, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from rest_framework.parsers import BaseParser
 
+from retry.engine.decision import SpentBudget
 from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
 from retry.policies.inline import InlinePolicy
 from retry.policies.limits import limit_of
 from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
+from retry.policies.shared_budget import WhenOver
 from retry.signatures.signature import signature
-from retry.simulate import Draft, Ending, Past, made_up_id
+from retry.simulate import Draft, Ending, Past, Verdict, made_up_id
 from sessions_app.api.http.json_reader import InvalidJSONError, JSONReader, TooDeepError
 from sessions_app.api.http.parsing import BODY, BodyTooLarge, checked, parse_facts
 from sessions_app.api.http.problems import field_errors
@@ -39,6 +41,11 @@ BODY_LIMIT_BYTES = 64 * 1024 * 1024
 MAX_ERRORS = 100
 """Most wrong fields that an error names."""
 _PARTS = "send them in parts and add up the answers"
+
+_INSTEAD = {
+    "breaker": "give breaker_open in a termination",
+    "retry_budget": "give budget_spent in a termination",
+}
 
 Model = TypeVar("Model", bound=BaseModel)
 Errors = dict[str, list[str]]
@@ -100,6 +107,8 @@ class _Call:
         documents = _Documents(self._members, self._errors)
         documents.unknown()
         call = SimulateCall(documents.draft(), self._chains, documents.history())
+        if self._chains is not None:
+            documents.only_for_history(call.draft)
         if (self._chains is None) == (self._members.get("history") is None):
             field = "chains" if self._chains is None else "history"
             self._note({field: ["give exactly one of chains and history"]})
@@ -211,6 +220,7 @@ class _Call:
             signature=failure.key if failure else "",
             title=failure.title if failure else "",
             advanced=bool(given.made_progress),
+            verdict=_verdict(given),
         )
 
     def _note(self, errors: Errors) -> None:
@@ -219,6 +229,16 @@ class _Call:
             raise InvalidInput(dict(list(self._errors.items())[:MAX_ERRORS]))
 
 
+def _verdict(given: GivenTermination) -> Verdict:
+    """Return what other chains have brought about, as it was given: in the project of the chain."""
+    return Verdict(
+        breaker=_SPENT.level if given.breaker_open else "",
+        spent=(_SPENT,) if given.budget_spent is WhenOver.FAIL else (),
+        postponing=_SPENT if given.budget_spent is WhenOver.POSTPONE else None,
+    )
+
+
+_SPENT = SpentBudget("project", platform=False)
 _NO_CHAIN = Past("batch", {}, ())
 _NOT_TEXT = "string_unicode"
 
@@ -247,6 +267,7 @@ class _Documents:
             categories=self._categories(),
             enabled=settings.enabled,
             global_max_retries=limit_of(settings.global_max_retries) if limited else None,
+            shared=settings.shared,
         )
 
     def _policies(self) -> tuple[NamedPolicy, ...] | None:
@@ -262,6 +283,11 @@ class _Documents:
             return None
         self._unique("failure_categories", "name", [each.name for each in found])
         return tuple(compile_category(each) for each in found)
+
+    def only_for_history(self, draft: Draft) -> None:
+        """Refuse what needs other chains: given chains have their own verdicts."""
+        for name in draft.shared:
+            self._errors[f"settings.{name}"] = [f"is for history; {_INSTEAD[name]}"]
 
     def history(self) -> HistoryWindow | None:
         window = self._one("history", HistoryWindow)

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from retry.simulate import Attempt, Outcome
+from retry.engine.decision import Decision
+from retry.simulate import HOLDS, Attempt, Outcome
 
 PIECE = 64 * 1024
 """Least characters of a piece."""
@@ -77,7 +78,12 @@ def simulated_json(attempt: Attempt) -> dict[str, Any]:
         "resources": decision.resources,
         "placement": decision.placement,
         "trace": decision.trace,
+        **(_held(attempt, decision) if decision.held_for in HOLDS else {}),
     }
+
+
+def _held(attempt: Attempt, decision: Decision) -> dict[str, Any]:
+    return {"held_for": decision.held_for, "held_seconds": attempt.held_seconds}
 
 
 _SUCCEEDED: dict[str, Any] = {

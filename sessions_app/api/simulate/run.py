@@ -43,7 +43,7 @@ def simulated(actor: Actor, call: SimulateCall) -> Simulated:
     """Run the simulation with the engine's own code. It changes nothing."""
     if call.history is not None:
         history = _history(actor, call.draft, call.history)
-        return history, history.tally.history_summary
+        return history, history.sums
     tally = Tally()
     return simulate(_cases(call.draft, call.chains or []), tally), tally.summary
 

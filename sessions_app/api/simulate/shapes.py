@@ -31,6 +31,10 @@ class SimulatedAttempt(BaseModel):
     placement: dict[str, Any] | None
     """`nodeSelector` and `executors` that the rule gives the next attempt; null: as before."""
     trace: list[dict[str, Any]]
+    held_for: Literal["breaker", "shared_budget"] | None = None
+    """What holds the retry; absent if nothing does."""
+    held_seconds: float | None = None
+    """About how long it is held after it is due; null if that is not known."""
 
 
 class SimulatedChain(BaseModel):
@@ -52,7 +56,9 @@ class ChangedChain(BaseModel):
 class SimulationSummary(BaseModel):
     """The totals: retries by cause and by rule, decisions by reason.
 
-    `changed` has the first 1,000 chains. The added attempts and seconds are for history only.
+    `changed` has the first 1,000 chains. The added attempts and seconds are for history only, and
+    what follows for histories with breakers or shared budgets; `held` also for given chains in
+    which they hold a retry.
     """
 
     chains: int
@@ -63,6 +69,15 @@ class SimulationSummary(BaseModel):
     changed: list[ChangedChain]
     added_attempts: int | None = None
     added_run_seconds: float | None = None
+    held: dict[str, int] | None = None
+    """How often `breaker` and `shared_budget` held a retry."""
+    held_seconds: dict[str, float] | None = None
+    """About how long they held retries, in all."""
+    spared_retries: int | None = None
+    """Recorded retries that would not have been made, because of them."""
+    breakers_opened: int | None = None
+    assumptions: list[str] | None = None
+    """What history does not show, and what was assumed instead."""
 
 
 class Simulation(BaseModel):

@@ -1,10 +1,11 @@
 """Simulation of a change of policies on a project's own past. Nothing is written."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from retry.breakers import holder
 from retry.engine.decide import Rulebook
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
@@ -14,13 +15,16 @@ from retry.simulate import (
     Outcome,
     Past,
     Tally,
+    Verdict,
     outcome_after,
     replay,
     simulate,
 )
+from retry.together.chains import Rules, TogetherTally, simulate_together
 from sessions_app.core.errors import TooLarge
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.in_force.shared_budgets import postponing_budget, spent_budgets
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Session
 from sessions_app.selectors.past_chains import (
@@ -32,6 +36,7 @@ from sessions_app.selectors.past_chains import (
     past_chains,
     past_from,
 )
+from sessions_app.selectors.shared_rules import shared_rules
 
 MAX_TERMINATIONS = 100_000
 """Maximum number of ends in one simulation."""
@@ -43,25 +48,33 @@ SAMPLING = Sampling()
 class HistorySimulation:
     """The decisions that a draft would have made; iterate once, it reads slice by slice.
 
-    The sums are complete after the last chain; `summary` reads to the end.
+    With breakers or shared budgets the chains are decided side by side, and come in the order of
+    their ends. The sums are complete after the last chain; `summary` reads to the end.
     """
 
     window: Window
     draft: Draft
-    tally: Tally = field(default_factory=Tally)
+    rules: Rules
+    tally: TogetherTally = field(default_factory=TogetherTally)
 
     def __iter__(self) -> Iterator[Attempt | Outcome]:
+        if self.rules:
+            return simulate_together(self._cases(), self.rules, self.tally)
         return simulate(self._cases(), self.tally)
 
     def summary(self) -> dict[str, Any]:
-        """Return only the sums, as JSON values: `Tally.history_summary`."""
+        """Read to the end, and return only the sums, as JSON values."""
         for _ in self:
             pass
-        return self.tally.history_summary()
+        return self.sums()
+
+    def sums(self) -> dict[str, Any]:
+        """Return the sums, with those of breakers and shared budgets if there are any."""
+        return self.tally.together_summary() if self.rules else self.tally.history_summary()
 
     def _cases(self) -> Iterator[tuple[Past, Rulebook]]:
         scope = retry_scopes([self.window.project_id])[self.window.project_id]
-        for chains in past_chains(self.window):
+        for chains in past_chains(self.window, generic=bool(self.rules.breakers)):
             named = self._named(chains)
             for chain in chains:
                 own = applied(named, chain.names)
@@ -91,8 +104,9 @@ def simulate_history(
     """Try a draft on the chains of a project whose root was created in a window.
 
     `until` None is now. Where the draft changes nothing, each chain's own policy applies, and
-    otherwise the project's present settings; but the kill switches are the draft's alone. Raises
-    `TooLarge` if the window has more than 10^5 terminations.
+    otherwise the project's present settings; but the kill switches are the draft's alone. Its
+    breakers and shared budgets are those of now, of the project and its queues. Raises `TooLarge`
+    if the window has more than 10^5 terminations.
     """
     window = Window(project.pk, since, until or database_now())
     if ended_attempts(window, most=MAX_TERMINATIONS + 1) > MAX_TERMINATIONS:
@@ -100,7 +114,7 @@ def simulate_history(
             f"the window holds more than {MAX_TERMINATIONS:,} terminations; "
             "narrow it by since and until, and add up the parts"
         )
-    return HistorySimulation(window, draft)
+    return HistorySimulation(window, draft, shared_rules(project.pk).proposed(draft.shared))
 
 
 class OnSample(NamedTuple):
@@ -152,15 +166,32 @@ class FromHere(NamedTuple):
 def simulate_from(session: Session, draft: Draft) -> FromHere:
     """Try a draft on the chain of a session, from the end of this attempt on.
 
-    What the chain had spent before stays spent. The session was read with its specification. Takes
+    What the chain had spent before stays spent. If no attempt has begun since, its newest end meets
+    the open breakers and spent budgets of now. The session was read with its specification. Takes
     three statements at most.
     """
     chain = past_from(session)
     scope = retry_scopes([session.project_id])[session.project_id]
+    past = _met_now(chain.past, scope, session.queue_id)
     names = chain.names if draft.named is None else ()
     found = named_policies([(session.project_id, names)])[session.project_id]
     rulebook = draft.over(rulebook_of(chain, applied(found, names), scope))
-    attempts = list(replay(chain.past, rulebook))
+    attempts = list(replay(past, rulebook))
     outcome = outcome_after(attempts[-1] if attempts else None, chain.past.record)
     was = chain.past.record.outcome if chain.past.record else ""
     return FromHere(attempts, outcome.name, was)
+
+
+def _met_now(past: Past, scope: RetryScope, queue_id: int) -> Past:
+    """Return the chain with what other chains have brought about, now, at its newest end, unless
+    another attempt has begun since."""
+    if not past.endings or past.record is None or past.record.goes_on:
+        return past
+    *before, last = past.endings
+    breaker = holder(scope.breakers, queue_id, last.signature) if last.signature else None
+    verdict = Verdict(
+        breaker=breaker.key if breaker else "",
+        spent=spent_budgets(scope.budgets, queue_id),
+        postponing=postponing_budget(scope.budgets, queue_id),
+    )
+    return replace(past, endings=[*before, replace(last, verdict=verdict)])

@@ -142,6 +142,55 @@ def test_limits_may_be_a_word(command: Command, server: FakeServer) -> None:
     assert "neither a number from 0 nor 'unlimited'" in " ".join(wrong.stderr.split())
 
 
+STORM = {
+    "breaker": {"chains": 3, "window": 600, "probe_after": 60},
+    "retry_budget": {"ratio": 0.2, "burst": 20, "over": "postpone"},
+}
+
+
+def test_the_example_of_the_docs_tries_a_breaker_and_a_budget(
+    command: Command, server: FakeServer, tmp_path: Path
+) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text()
+    example = tmp_path / "storm.yaml"
+    example.write_text(text.partition("# storm.yaml\n")[2].partition("```")[0])
+    held = {
+        "held": {"breaker": 212, "shared_budget": 1},
+        "held_seconds": {"breaker": 7_380.0, "shared_budget": 60.0},
+        "spared_retries": 187,
+        "breakers_opened": 4,
+        "assumptions": ["A probe goes as that attempt went."],
+    }
+    server.on(ROUTE, answer(**held))
+    result = command("simulate", "-f", str(example), "--global-max-retries", "9")
+    assert result.exit_code == 0, result.stderr
+    assert server.calls[0].body["settings"] == {**STORM, "global_max_retries": 9}
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    for line in (
+        "Held by a breaker 212 times, about 2 h 3 min in all",
+        "Held by a budget 1 time, about 1 min in all",
+        "Retries spared 187",
+        "Breakers opened 4",
+        "A probe goes as that attempt went.",
+    ):
+        assert line in lines, line
+
+
+def test_a_wrong_breaker_is_named_at_its_place(
+    command: Command, server: FakeServer, tmp_path: Path
+) -> None:
+    draft = tmp_path / "storm.yaml"
+    draft.write_text(
+        "apiVersion: reprise/v1\nkind: RetryDefaults\nmetadata: {}\n"
+        "spec: {settings: {breaker: {chains: 1}}}\n"
+    )
+    errors = {"settings.breaker.chains": ["must be at least 2"]}
+    server.on(ROUTE, problem(400, "Invalid input", errors=errors))
+    result = command("simulate", "-f", str(draft))
+    assert result.exit_code != 0
+    assert "spec.settings.breaker.chains" in result.stderr
+
+
 def test_a_window_by_its_ends(command: Command, server: FakeServer) -> None:
     server.on(ROUTE, answer())
     ends = ["--since", "2030-01-01T00:00:00Z", "--until", "2030-01-02T00:00:00+01:00"]
@@ -329,3 +378,22 @@ def test_other_errors_are_not_divided() -> None:
     with pytest.raises(ApiError):
         in_parts(ask, Chains([1, 2]))
     assert summed([]).summary.chains == 0
+
+
+def test_what_was_held_is_added_up() -> None:
+    parts = [
+        Simulation(
+            summary=SimulationSummary(
+                held={"breaker": 2},
+                held_seconds={"breaker": 1.5},
+                spared_retries=1,
+                breakers_opened=1,
+                assumptions=["a"],
+            )
+        ),
+        Simulation(summary=SimulationSummary(held={"breaker": 1, "shared_budget": 4})),
+    ]
+    found = summed(parts).summary
+    assert found.held == {"breaker": 3, "shared_budget": 4}
+    assert (found.held_seconds, found.spared_retries) == ({"breaker": 1.5}, 1)
+    assert (found.breakers_opened, found.assumptions) == (1, ["a"])

@@ -120,6 +120,10 @@ TWO_RANKS = """[rank0]: Traceback (most recent call last):
         ("step 7\nmake: *** [Makefile:3: run] Error 1\n", "make: *** [Makefile:#: run] Error 1"),
         ("\x1b[31merror: red\x1b[0m\r\n", "error: red"),
         ("2031-01-02T03:04:05.678Z stderr F error: labelled\n", "error: labelled"),
+        ("ok\n[rank3]: 7: (Actor pid=12, ip=10.0.0.1) error: x\n", "error: x"),
+        # A line of lower rank stands far above the others.
+        ("error: far above\n" + "fine\n" * 90, "error: far above"),
+        ("FAIL tests/a.py\nfine\n", "fine"),
     ],
 )
 def test_the_text_that_tells_the_failure(output: str, expected: str) -> None:
@@ -309,6 +313,9 @@ def test_only_the_end_of_an_output_counts(output: str) -> None:
         "[1] ",
         "token=",
         "\x1b[",
+        "(pid=1",
+        "(pid=1\n",
+        "a:\nfailed x\n",
     ],
 )
 def test_no_output_takes_long(unit: str) -> None:
