@@ -327,16 +327,30 @@ def priority(
 
 
 @app.command()
+@with_options(Filters)
 def preempt(
+    filters: Filters,
     ctx: typer.Context,
-    typed: IdArgument,
+    typed: MaybeIdArgument = None,
     *,
     reason: Annotated[str, typer.Option(help="Reason, shown with the session.")] = "",
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Preempt a session (for operators). It is retried as its policies say."""
+    """Preempt a session that runs, or with --all all that match the filters (for operators). It is
+    retried as its policies say.
+
+    With --all it exits with 5 if every session was refused.
+    """
     client = client_of(ctx)
-    _emit_session(output, client.preempt(session_id(client, typed), reason=reason))
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    if one is not None:
+        _emit_session(output, client.preempt(session_id(client, one), reason=reason))
+        return
+    call = partial(client.sessions_preempt_bulk, filters.of(client.project), reason=reason)
+    act_on_all(call, "Preempt", dry_run=dry_run, yes=yes, output=output)
 
 
 @app.command("give-up")

@@ -257,6 +257,14 @@ class BulkCancelOutcome(BaseModel):
     problem: "Problem | None"
 
 
+class BulkPreemptOutcome(BaseModel):
+    """The outcome for one session: `preempted` or `refused`."""
+
+    session_id: UUID
+    outcome: str
+    problem: "Problem | None"
+
+
 class BulkUpdateOutcome(BaseModel):
     """The outcome for one session: `updated` or `refused`."""
 
@@ -295,6 +303,12 @@ class BulkRetryOutcomes(BulkCancelOutcomes):
     """The outcomes of a bulk retry. The fields are those of `BulkCancelOutcomes`."""
 
     results: list[BulkRetryOutcome]  # type: ignore[assignment]
+
+
+class BulkPreemptOutcomes(BulkCancelOutcomes):
+    """The outcomes of a bulk preemption. The fields are those of `BulkCancelOutcomes`."""
+
+    results: list[BulkPreemptOutcome]  # type: ignore[assignment]
 
 
 class BulkUpdateOutcomes(BulkCancelOutcomes):
