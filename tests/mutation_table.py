@@ -145,6 +145,10 @@ PAIRS = [
     ),
     Pair("cancelSessions", "POST", "sessions/bulk-cancel/", {"filter": {"job_set": "night"}}),
     Pair(
+        *("preemptSessions", "POST", "sessions/bulk-preempt/"),
+        {"filter": {"status": "RUNNING"}, "reason": "room", "limit": 5},
+    ),
+    Pair(
         *("updateSessions", "POST", "sessions/bulk-update/"),
         {"filter": {"job_set": "night"}, "priority": 7},
     ),

@@ -212,6 +212,25 @@ class Client(
         path = "/sessions/bulk-retry/"
         return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
 
+    def sessions_preempt_bulk(
+        self,
+        filters: Mapping[str, Any],
+        *,
+        reason: str = "",
+        dry_run: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BulkChanges:
+        """Preempt the newest attempts that match the filters and run.
+
+        Otherwise it works like `preempt`, page by page like `sessions_cancel_bulk`. A call without
+        an answer is not sent again: newer attempts may run by then.
+        """
+        body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
+        body["reason"] = reason
+        path = "/sessions/bulk-preempt/"
+        return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
+
     def sessions_set_priority_bulk(
         self,
         filters: Mapping[str, Any],

@@ -48,7 +48,7 @@ LEASE = re.compile(r"/api/v2/executors/([^/]+)/lease/")
 SIMULATE = "/api/v2/retry-policies/simulate/"
 LONG_BODY = re.compile(
     r"/api/v2/(executors/[^/]+/(lease|reports|return|logs)"
-    r"|sessions/bulk(-cancel|-retry|-update)?|retry-policies/simulate)/"
+    r"|sessions/bulk(-cancel|-preempt|-retry|-update)?|retry-policies/simulate)/"
 )
 """Calls whose bodies may have many megabytes, and get more time."""
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})

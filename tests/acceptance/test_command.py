@@ -207,6 +207,22 @@ def test_the_priority_of_what_waits_is_changed(reprise: Reprise, client: Client)
     assert reprise("session", "priority", first, "--to", "1").returncode == 5
 
 
+def test_what_runs_is_preempted_by_filter(reprise: Reprise, client: Client) -> None:
+    policy = {"max_retries": 0, "max_preemption_retries": 1}
+    script = 'test "$REPRISE_ATTEMPT" -gt 0 || exec sleep 300'
+    session = submit(client, script, policy=policy, job_set="long")
+    reached(client, session, "RUNNING")
+    several = ("session", "preempt", "--all", "--job-set", "long", "--reason", "a demo")
+    assert reprise(*several, "--dry-run").returncode == 0
+    assert client.session(session).status == "RUNNING"
+    (made,) = _json(reprise, *several)
+    assert (made["session_id"], made["outcome"]) == (session, "preempted")
+    first, second = ended(client, session)
+    assert (first.status, second.status) == ("ERROR", "TERMINATED")
+    assert "a demo" in client.session(session).status_message
+    assert reprise(*several).returncode == 5
+
+
 def test_retry_by_hand(reprise: Reprise, client: Client) -> None:
     session = submit(client, 'test "$REPRISE_ATTEMPT" -gt 0')
     ended(client, session)

@@ -105,6 +105,7 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
     "preemptSession": (_SESSION, ("POST", f"{SESSION}preempt/")),
     "retrySession": (_SESSION, ("POST", f"{SESSION}retry/")),
     "cancelSessions": ({"filter": {}}, ("POST", "sessions/bulk-cancel/")),
+    "preemptSessions": ({"filter": {}}, ("POST", "sessions/bulk-preempt/")),
     "retrySessions": ({"filter": {}}, ("POST", "sessions/bulk-retry/")),
     "updateSessions": ({"filter": {}, "priority": 5}, ("POST", "sessions/bulk-update/")),
     "updateFailure": (
@@ -232,6 +233,7 @@ NESTED: dict[str, str] = {
     "{ edges { node { revision document } } } } } }",
     "CreateOutcome.session": "",
     "CancelOutcome.session": "",
+    "PreemptOutcome.session": "",
     "UpdateOutcome.session": "",
     "RetryOutcome.session": "",
     "RetryOutcome.nextSession": "",

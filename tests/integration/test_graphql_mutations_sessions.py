@@ -240,6 +240,24 @@ def test_priorities_by_filter(graph: Graph, at: Project, ann: User) -> None:
     assert refusal(graph, "updateSession", id=str(running.pk), priority=1) == ("CONFLICT", None)
 
 
+def test_runs_by_filter_are_preempted(at: Project) -> None:
+    mia = Graph(factories.token(factories.user("mia", project=at, role=Role.MAINTAINER)))
+    running = factories.start(factories.submit(at, job_set="night"))
+    Session.objects.filter(pk=running.pk).update(accepted_at=running.started_at)
+    waiting = factories.submit(at, job_set="night")
+    asked = {"filter": {"jobSet": "night"}, "reason": "room"}
+
+    def shown(**more: Any) -> dict[str, tuple[str, str]]:
+        results = done(mia, "preemptSessions", BY_FILTER, **asked, **more)["results"]
+        return {each["sessionId"]: (each["outcome"], each["session"]["status"]) for each in results}
+
+    refused = {str(waiting.pk): ("refused", "PENDING")}
+    assert shown(dryRun=True) == {str(running.pk): ("preempted", "RUNNING"), **refused}
+    assert shown() == {str(running.pk): ("preempted", "TERMINATING"), **refused}
+    assert factories.reread(running).status_message == "preempted by mia: room"
+    assert refusal(mia, "preemptSessions", filter={}, reason="x" * 257) == ("INVALID", "reason")
+
+
 def test_a_filter_names_its_fields(graph: Graph) -> None:
     assert refusal(graph, "cancelSessions", filter={"createdAfter": "7"}) == (
         "INVALID",

@@ -279,7 +279,7 @@ def test_pages_come_to_all_once(api: Api, at: Project, ann: User, verb: str) -> 
     assert check_all() == []
 
 
-@pytest.mark.parametrize("verb", ["retry", "cancel"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "preempt"])
 @pytest.mark.parametrize(
     ("sent", "field"),
     [

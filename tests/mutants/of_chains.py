@@ -149,6 +149,30 @@ PEOPLE = (
         integration("cancel_retry_bulk.py::test_cancel_gives_each_chain_its_outcome"),
     ),
     Mutant(
+        "dry-run-that-preempts",
+        (
+            Edit(
+                "sessions_app.services.sessions.preempt:sessions_preempt",
+                "if dry_run:",
+                "if False:",
+            ),
+        ),
+        integration("bulk_preempt.py::test_what_runs_is_stopped_and_the_rest_is_refused"),
+    ),
+    Mutant(
+        "bulk-preempt-of-what-has-ended",
+        (
+            Edit(
+                "sessions_app.services.sessions.preempt:_refusal",
+                "if session.preempt_requested_at is None else _EndedSince(why)",
+                "if session.preempt_requested_at is None else None",
+            ),
+        ),
+        integration(
+            "bulk_preempt.py::test_repeating_it_changes_nothing_until_another_attempt_runs"
+        ),
+    ),
+    Mutant(
         "priority-of-what-waits-no-longer",
         (
             Edit(

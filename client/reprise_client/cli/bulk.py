@@ -1,4 +1,4 @@
-"""Bulk retry, cancel and update: page after page, with an outcome for each session."""
+"""Bulk retry, cancel, preempt and update: page after page, with an outcome for each session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="With --all: do not ask for confirmation.")
 ]
 STYLES = {
-    **dict.fromkeys(("retried", "cancelled", "updated"), "green"),
+    **dict.fromkeys(("retried", "cancelled", "preempted", "updated"), "green"),
     "scheduled": "yellow",
     "refused": "red",
 }

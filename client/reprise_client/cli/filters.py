@@ -1,4 +1,4 @@
-"""The options that select sessions, shared by `session list`, `retry`, `cancel` and `priority`."""
+"""The options that select sessions, shared by `session list` and the commands with `--all`."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from reprise_client.cli.output import Format, OutputOption, emit, grid, note, plain, status_text
-from reprise_client.cli.state import client_of, session_id
+from reprise_client.cli.state import IdArgument, client_of, session_id
 
 if TYPE_CHECKING:
     from reprise_client.models import DependencyEdge, DependencyGraph, DependencyNode
@@ -21,10 +21,7 @@ _NAMED = 5
 
 def graph(
     ctx: typer.Context,
-    typed: Annotated[
-        str,
-        typer.Argument(metavar="ID", help="ID of a session, or an unambiguous beginning of it."),
-    ],
+    typed: IdArgument,
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the sessions that a session waits for, and those that wait for it."""

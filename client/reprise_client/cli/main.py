@@ -27,6 +27,7 @@ from reprise_client.cli import (
 from reprise_client.cli.apply import apply, update
 from reprise_client.cli.audit import audit
 from reprise_client.cli.exits import FAILED, CommandError, code_of, report
+from reprise_client.cli.explain import explain
 from reprise_client.cli.failures import failures
 from reprise_client.cli.get import delete, describe, get
 from reprise_client.cli.graph import graph
@@ -94,6 +95,7 @@ def root(
 
 app.command()(context.login)
 app.add_typer(context.app, name="context")
+session.app.command()(explain)
 session.app.command()(graph)
 app.add_typer(session.app, name="session")
 app.add_typer(job_set.app, name="job-set")

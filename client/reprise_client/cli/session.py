@@ -40,18 +40,14 @@ from reprise_client.cli.output import (
     plain,
 )
 from reprise_client.cli.spec import BehindDashes, Spec, document, with_options, with_spec
-from reprise_client.cli.state import client_of, session_id
+from reprise_client.cli.state import IdArgument, client_of, session_id
 from reprise_client.cli.submit import submit
-from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:
     from reprise_client.models import Attempt, Event, Session
 
 app = typer.Typer(help="Submit sessions, show them, wait for them.", no_args_is_help=True)
 
-IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="ID of a session, or an unambiguous beginning of it.")
-]
 MaybeIdArgument = Annotated[
     str | None,
     typer.Argument(
@@ -327,16 +323,30 @@ def priority(
 
 
 @app.command()
+@with_options(Filters)
 def preempt(
+    filters: Filters,
     ctx: typer.Context,
-    typed: IdArgument,
+    typed: MaybeIdArgument = None,
     *,
     reason: Annotated[str, typer.Option(help="Reason, shown with the session.")] = "",
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Preempt a session (for operators). It is retried as its policies say."""
+    """Preempt a session that runs, or with --all all that match the filters (for operators). It is
+    retried as its policies say.
+
+    With --all it exits with 5 if every session was refused.
+    """
     client = client_of(ctx)
-    _emit_session(output, client.preempt(session_id(client, typed), reason=reason))
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    if one is not None:
+        _emit_session(output, client.preempt(session_id(client, one), reason=reason))
+        return
+    call = partial(client.sessions_preempt_bulk, filters.of(client.project), reason=reason)
+    act_on_all(call, "Preempt", dry_run=dry_run, yes=yes, output=output)
 
 
 @app.command("give-up")
@@ -389,35 +399,3 @@ def retry(
         client.sessions_retry_bulk, filters.of(client.project), downstream=downstream, **asked
     )
     act_on_all(call, "Retry", dry_run=dry_run, yes=yes, output=output)
-
-
-def _explain_success(form: Format, session: Session, chain: Sequence[Attempt]) -> None:
-    data = {
-        "session_id": session.id,
-        "status": session.status,
-        "explanation": [views.success_words(session)],
-        "chain": [plain(each) for each in chain],
-    }
-    table = lambda: views.success(session, chain, local_now())  # noqa: E731
-    emit(form, data, table=table, names=[session.id])
-
-
-@app.command()
-def explain(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
-    """Explain why a failed session was or was not retried, or what led to a success."""
-    client = client_of(ctx)
-    found = session_id(client, typed)
-    try:
-        decision = client.decision(found)
-    except ApiError as error:
-        session = client.session(found) if error.status == 404 else None
-        if session is None or session.status != "TERMINATED":
-            raise
-        _explain_success(output, session, client.attempts(found))
-        return
-    emit(
-        output,
-        plain(decision),
-        table=lambda: views.explanation(decision, local_now()),
-        names=[decision.session_id],
-    )

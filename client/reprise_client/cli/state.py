@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 SHORTEST_PREFIX = 6
 CANDIDATES_SHOWN = 10
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="ID of a session, or an unambiguous beginning of it.")
+]
 
 
 def client_of(ctx: typer.Context) -> Client:

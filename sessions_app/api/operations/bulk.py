@@ -1,5 +1,5 @@
-"""Bulk calls: create sessions, and cancel, retry or update them by filter, with an outcome for
-each."""
+"""Bulk calls: create sessions, and cancel, preempt, retry or update them by filter, with an outcome
+for each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -8,7 +8,12 @@ from uuid import UUID
 from pydantic import Field, StrictBool, StrictInt, ValidationError
 
 from sessions_app.api.operations.sessions import downstream_allowed
-from sessions_app.api.requests.bodies import AnotherAttempt, Priority, SessionCreate
+from sessions_app.api.requests.bodies import (
+    AnotherAttempt,
+    Priority,
+    SessionCreate,
+    SessionPreempt,
+)
 from sessions_app.api.requests.queries import SessionConditions
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -20,6 +25,7 @@ from sessions_app.services.chains.dispatch import BATCH
 from sessions_app.services.chains.downstream import dependency_failed, sessions_retry_downstream
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.sessions.cancel import chains_cancel
+from sessions_app.services.sessions.preempt import sessions_preempt
 from sessions_app.services.sessions.priority import sessions_set_priority
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.sessions.submit import Submitted, sessions_submit
@@ -103,6 +109,10 @@ class BulkCancel(BulkAction):
     """The body of `POST /sessions/bulk-cancel/`."""
 
 
+class BulkPreempt(BulkAction, SessionPreempt):
+    """The body of `POST /sessions/bulk-preempt/`."""
+
+
 class BulkRetry(BulkAction, AnotherAttempt):
     """The body of `POST /sessions/bulk-retry/`."""
 
@@ -137,6 +147,18 @@ def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
         return {session_id: refusals[root_id] for session_id, root_id in roots.items()}
 
     return _each(actor, Action.SESSION_CANCEL, asked, cancel)
+
+
+def sessions_preempt_matching(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
+    """Preempt the newest attempts that match a filter and run."""
+    asked = BulkPreempt.model_validate(body)
+
+    def preempt(roots: Mapping[UUID, UUID]) -> Mapping[UUID, DomainError | None]:
+        return sessions_preempt(
+            list(roots), by=actor.name, reason=asked.reason, dry_run=asked.dry_run
+        )
+
+    return _each(actor, Action.SESSION_PREEMPT, asked, preempt)
 
 
 def sessions_retry(actor: Actor, body: Mapping[str, Any]) -> Outcomes[Granted]:

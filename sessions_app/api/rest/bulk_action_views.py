@@ -1,4 +1,4 @@
-"""Cancel, retry and update by filter, with an outcome for each matching session."""
+"""Cancel, preempt, retry and update by filter, with an outcome for each matching session."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,13 @@ from rest_framework.response import Response
 from sessions_app.api.http.problems import problem_of
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.operations import bulk as operations
-from sessions_app.api.operations.bulk import BulkCancel, BulkRetry, BulkUpdate, Outcomes
+from sessions_app.api.operations.bulk import (
+    BulkCancel,
+    BulkPreempt,
+    BulkRetry,
+    BulkUpdate,
+    Outcomes,
+)
 from sessions_app.api.shapes import session_shapes
 from sessions_app.authorization import Action
 from sessions_app.core.errors import DomainError
@@ -73,6 +79,22 @@ class BulkCancelView(_BulkView):
         """Cancel the chains whose newest attempts match a filter."""
         done = operations.sessions_cancel(self.actor, body_of(request))
         return self.answer(done, partial(_done_json, "cancelled"))
+
+
+class BulkPreemptView(_BulkView):
+    """`/sessions/bulk-preempt/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_PREEMPT}
+
+    @extend_schema(
+        operation_id="sessions_bulk_preempt",
+        request=BulkPreempt,
+        responses=session_shapes.BulkPreemptOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """Preempt the newest attempts that match a filter and run."""
+        done = operations.sessions_preempt_matching(self.actor, body_of(request))
+        return self.answer(done, partial(_done_json, "preempted"))
 
 
 class BulkUpdateView(_BulkView):

@@ -259,6 +259,14 @@ class BulkCancelOutcome(BaseModel):
     problem: "Problem | None"
 
 
+class BulkPreemptOutcome(BaseModel):
+    """The outcome for one session: `preempted` or `refused`."""
+
+    session_id: UUID
+    outcome: str
+    problem: "Problem | None"
+
+
 class BulkUpdateOutcome(BaseModel):
     """The outcome for one session: `updated` or `refused`."""
 
@@ -300,6 +308,12 @@ class BulkRetryOutcomes(BulkCancelOutcomes):
     downstream: list[UUID] = []
     """The new attempts of the sessions downstream that do not match themselves, or in a dry run the
     failed ones; left out if there are none."""
+
+
+class BulkPreemptOutcomes(BulkCancelOutcomes):
+    """The outcomes of a bulk preemption. The fields are those of `BulkCancelOutcomes`."""
+
+    results: list[BulkPreemptOutcome]  # type: ignore[assignment]
 
 
 class BulkUpdateOutcomes(BulkCancelOutcomes):

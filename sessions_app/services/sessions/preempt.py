@@ -22,10 +22,17 @@ class Preempted(NamedTuple):
     returned: int
 
 
+class _EndedSince(Conflict):
+    """The session was asked to stop, and has ended since then."""
+
+
 def session_preempt(session_id: UUID, *, by: str, reason: str = "") -> None:
-    """Preempt one session as `sessions_preempt` does. Raises its refusal."""
+    """Preempt one session as `sessions_preempt` does. Raises its refusal.
+
+    A caller whose answer was lost may ask again, also after the end of the session.
+    """
     refusal = sessions_preempt([session_id], by=by, reason=reason)[session_id]
-    if refusal is not None:
+    if refusal is not None and not isinstance(refusal, _EndedSince):
         raise refusal
 
 
@@ -36,9 +43,9 @@ def sessions_preempt(
 
     The executor stops a run within its grace period, and the run ends as `preempted`. A session
     that no executor accepted goes back to its queue, uncounted. Repeating it changes nothing.
-    Return the refusals: `Conflict` for a session that waits, is being stopped or has ended,
-    `NotFound` for an unknown one. The others are preempted all the same. A `dry_run` returns the
-    same and preempts nothing.
+    Return the refusals: `Conflict` for a session that waits, is being stopped for another reason or
+    has ended, `NotFound` for an unknown one. The others are preempted all the same. A `dry_run`
+    returns the same and preempts nothing.
     """
     with atomic_step("preempt"):
         locked = {session.id: session for session in lock_sessions(session_ids)}
@@ -84,12 +91,13 @@ def preempt_locked(
 def _refusal(session: LockedSession | None) -> DomainError | None:
     if session is None:
         return NotFound("there is no such session")
+    if phase_of(session.status) is Phase.FINAL:
+        why = f"the session has ended: it is {session.status.value}"
+        return Conflict(why) if session.preempt_requested_at is None else _EndedSince(why)
     if session.preempt_requested_at is not None:
         return None
     why = ""
-    if phase_of(session.status) is Phase.FINAL:
-        why = f"the session has ended: it is {session.status.value}"
-    elif session.cancel_requested_at is not None:
+    if session.cancel_requested_at is not None:
         why = "its chain was cancelled"
     elif session.status is Status.PENDING:
         why = "the session waits in its queue: there is no run to preempt"

@@ -11,6 +11,7 @@ from tests.unit.client.conftest import Command
 from tests.unit.client.server import TOKEN, FakeServer, Reply, problem
 
 RETRY, CANCEL = "POST /sessions/bulk-retry/", "POST /sessions/bulk-cancel/"
+PREEMPT = "POST /sessions/bulk-preempt/"
 
 
 def change(number: int, outcome: str, **more: Any) -> dict[str, Any]:
@@ -62,6 +63,19 @@ def test_only_what_changes_nothing_is_repeated(
     else:
         with pytest.raises(ApiError, match="Busy"):
             client.sessions_retry_bulk({})
+    assert len(server.calls) == calls
+
+
+@pytest.mark.parametrize(("dry_run", "calls"), [(True, 2), (False, 1)])
+def test_a_preemption_may_find_newer_attempts_and_is_not_repeated(
+    server: FakeServer, client: Client, dry_run: bool, calls: int
+) -> None:
+    server.on(PREEMPT, problem(503, "Busy"), Reply(changes(change(0, "preempted"))))
+    if dry_run:
+        assert client.sessions_preempt_bulk({}, dry_run=True).results[0].done
+    else:
+        with pytest.raises(ApiError, match="Busy"):
+            client.sessions_preempt_bulk({})
     assert len(server.calls) == calls
 
 
@@ -119,7 +133,7 @@ def test_when_all_are_refused_scripts_hear_of_it(command: Command, server: FakeS
     assert [item["outcome"] for item in json.loads(result.stdout)] == ["refused", "refused"]
 
 
-@pytest.mark.parametrize("verb", ["retry", "cancel"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "preempt"])
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -180,6 +194,16 @@ def test_a_priority_is_a_number_for_one_or_all(
 ) -> None:
     assert command("session", "priority", *given).exit_code == 2
     assert server.calls == []
+
+
+def test_all_that_match_are_preempted(command: Command, server: FakeServer) -> None:
+    server.on(PREEMPT, changes(change(0, "preempted"), refused(1)))
+    line = ("preempt", "--all", "--status", "running", "--queue", "night", "--reason", "room")
+    result = command("session", *line)
+    assert (result.exit_code, result.stderr.strip()) == (0, "1 preempted, 1 refused")
+    wanted = {"status": "running", "queue": "night"}
+    sent = {"filter": wanted, "dry_run": False, "reason": "room"}
+    assert [call.body for call in server.calls] == [sent]
 
 
 def test_a_parked_chain_is_given_up(command: Command, server: FakeServer) -> None:

@@ -34,6 +34,7 @@ _MEANINGS = {
     "created": "a new session",
     "exists": "its `creationId` was known",
     "cancelled": "the chain was cancelled",
+    "preempted": "its executor stops it, or it is back in its queue if none had accepted it",
     "retried": "the new attempt exists",
     "scheduled": "its slot is at `dueAt`",
     "updated": "it has the new priority",
@@ -84,6 +85,13 @@ class CancelOutcome(_Outcome, RestObject):
     """What became of one session."""
 
     outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID, required=True)
+
+
+class PreemptOutcome(_Outcome, RestObject):
+    """The outcome for one session."""
+
+    outcome = graphene.Field(_outcomes("Preempted", "preempted", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
 
 
@@ -179,6 +187,20 @@ class CancelSessions(_Some, checked_by=calls.BulkCancel):
         return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
+class PreemptSessions(_Some, checked_by=calls.BulkPreempt):
+    """Preempt the newest attempts that match a filter and run."""
+
+    class Input(ByFilter):
+        reason = graphene.String(description="Why, for everybody who looks at the sessions.")
+
+    results = _results(PreemptOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Fields) -> Fields:
+        done = calls.sessions_preempt_matching(context.actor, _asked(given))
+        return _outcomes_payload(PreemptOutcome, done, lambda _: {"outcome": "preempted"})
+
+
 class UpdateSessions(_Some, checked_by=calls.BulkUpdate):
     """Change the priority of the newest attempts that match a filter and wait."""
 
@@ -255,5 +277,6 @@ class BulkMutations:
 
     create_sessions = CreateSessions.Field()
     cancel_sessions = CancelSessions.Field()
+    preempt_sessions = PreemptSessions.Field()
     retry_sessions = RetrySessions.Field()
     update_sessions = UpdateSessions.Field()
