@@ -23,6 +23,7 @@ EXPECTED: list[tuple[str, str, str]] = [
         "one of three; generators trip over it",
     ),
     (_NOT_ACCEPTED, r"give exactly one of chains and history", "one of two, as above"),
+    (_NOT_ACCEPTED, r"is the name of an earlier one, too", "depends on the others in the list"),
     (_NOT_ACCEPTED, r"is for history; give", "given chains have no others beside them"),
     (_NOT_ACCEPTED, r"give either this or since", "one of two, as above"),
     (_NOT_ACCEPTED, r"give either a domain or a project", "one of two, as above"),
