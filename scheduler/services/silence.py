@@ -1,6 +1,7 @@
 """Silence of executors: the health that follows from it, and a log line when it changes."""
 
 import logging
+import time
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
@@ -15,6 +16,9 @@ from sessions_app.locks import database_now
 from sessions_app.selectors.executors_known import ExecutorsKnown, Silence
 
 logger = logging.getLogger(__name__)
+
+_began = time.monotonic()
+"""When this process began."""
 
 
 class Health(StrEnum):
@@ -84,9 +88,15 @@ _TURNED = """
 
 
 def log_silence() -> int:
-    """Log which executors became late, and which are heard again. Return their number."""
+    """Log which executors became late, and which are heard again. Return their number.
+
+    A process that has just begun logs nothing: nobody can call a server that does not run.
+    """
+    late_after = settings.REPRISE["executor_late_after"]
+    if time.monotonic() - _began < late_after:
+        return 0
     with connection.cursor() as cursor:
-        cursor.execute(_TURNED, [settings.REPRISE["executor_late_after"]])
+        cursor.execute(_TURNED, [late_after])
         turned = cursor.fetchall()
     for name, late, seconds in turned:
         if late:

@@ -266,7 +266,7 @@ def test_a_wrong_id_is_one_line(reprise: Reprise) -> None:
 
 
 def test_a_bad_field_is_named(reprise: Reprise) -> None:
-    done = reprise("run", "any", "--retries", "-1", "--", "true")
+    done = reprise("run", "any", "--retries", "1000001", "--", "true")
     assert done.returncode == 5
     assert _one_line(done.stderr.splitlines()), done.stderr
     assert "max_retries" in done.stderr

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from graphql import GraphQLSchema, get_named_type, is_leaf_type, is_object_type
+from graphql import (
+    GraphQLSchema,
+    get_named_type,
+    is_leaf_type,
+    is_object_type,
+    is_required_argument,
+)
 
 from tests.graphs import Graph
 
@@ -102,7 +108,8 @@ def _lists(schema: GraphQLSchema) -> Iterator[tuple[str, str, str]]:
     assert schema.query_type is not None
     for name, field in schema.query_type.fields.items():
         connection: Any = get_named_type(field.type)
-        if not connection.name.endswith("Connection"):
+        needs = any(map(is_required_argument, field.args.values()))
+        if needs or not connection.name.endswith("Connection"):
             continue
         node: Any = get_named_type(
             get_named_type(connection.fields["edges"].type).fields["node"].type

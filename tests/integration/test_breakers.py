@@ -485,6 +485,10 @@ def test_its_events_are_listed_newest_first(at: Project, graph: Graph) -> None:
     asked = f'{{ breakerEvents(id: "{breaker.pk}") {{ {fields} }} }}'
     edges = graph.ask(asked)["breakerEvents"]["edges"]
     assert [each["node"]["type"] for each in edges] == ["closed", "opened"]
+    for field in ("breaker", "breakerEvents"):
+        selected = "{ state }" if field == "breaker" else "{ pageInfo { hasNextPage } }"
+        refusal = graph.refused(f'{{ {field}(id: "nonsense") {selected} }}')
+        assert refusal["message"] == "no breaker nonsense"
     gone = "breakers/00000000-0000-4000-8000-000000000000/events/"
     assert root.call("GET", gone).status_code == 404
 

@@ -37,7 +37,7 @@ from tests.integration.admin import World, operator
 
 pytestmark = pytest.mark.django_db
 LATER = {"max_retries": 3, "retry_delay": 3600.0, "jitter": "none"}
-MOST = 30
+MOST = 31
 """The most statements of the page, with those of the sign-in."""
 PARTS = ("/operations/", "/operations/now/", "/operations/room/", "/operations/trends/")
 """The page, and its parts with addresses of their own."""

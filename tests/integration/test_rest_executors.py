@@ -1,8 +1,10 @@
 """The registry of executors over REST: made with a token, looked at, closed and deleted."""
 
 import logging
+import time
 from datetime import timedelta
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Executor, Lease
+from scheduler.services import silence
 from scheduler.services.registry import executor_delete
 from scheduler.tasks import sweep_leases
 from sessions_app.core.errors import Conflict, NotFound
@@ -333,7 +336,10 @@ def test_a_list_and_a_page_take_as_many_statements_for_many_as_for_one(
     assert max(few) <= 5
 
 
-def test_becoming_late_and_coming_back_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_becoming_late_and_coming_back_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(silence, "_began", -inf)
     factories.executor("never")
     for name in ("well", "rack-1"):
         factories.executor(name)
@@ -351,6 +357,10 @@ def test_becoming_late_and_coming_back_is_logged_once(caplog: pytest.LogCaptureF
     assert warnings() == []
     heard("rack-1", 1)
     assert warnings() == ["executor rack-1 sends heartbeats again"]
+    assert warnings() == []
+    # A server that was off itself hears from nobody at first.
+    monkeypatch.setattr(silence, "_began", time.monotonic())
+    heard("rack-1", 600)
     assert warnings() == []
 
 

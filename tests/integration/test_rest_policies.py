@@ -426,7 +426,7 @@ def test_the_example_of_the_documentation_can_be_applied(api: Api) -> None:
     page = (Path(__file__).parents[2] / "docs/policies.md").read_text()
     blocks = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
     documents = [each for block in blocks for each in yaml.safe_load_all(block)]
-    policies = [each for each in documents if each["kind"] == "RetryPolicy"]
+    policies = [each for each in documents if each.get("kind") == "RetryPolicy"]
     assert policies
     for policy in policies:
         path = f"{PATH}{policy['metadata']['name']}/"

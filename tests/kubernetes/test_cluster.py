@@ -285,6 +285,8 @@ def test_a_priority_class(bench: Bench) -> None:
     spec = bench.pod("priority")["spec"]
     assert spec["priorityClassName"] == bench.cluster.priority_class
     assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+    bench.server.stop_session(bench.sessions["priority"], "cancelled", 1)
+    bench.ended("priority")
 
 
 def test_an_agent_that_is_killed_and_comes_back(bench: Bench) -> None:

@@ -97,9 +97,7 @@ def test_survivors_are_shown() -> None:
 def test_five_are_planted_and_caught(prepared: Path) -> None:
     """And one that harms nobody is not."""
     chosen = [mutant for mutant in MUTANTS if mutant.name in IN_CI]
-    harmless = Edit(
-        "retry.engine.case:check_budget", "gone = used >= limit", "gone = limit <= used"
-    )
+    harmless = Edit("retry.engine.case:check_budget", "used >= limit", "limit <= used")
     sound = Mutant("harmless", (harmless,), chosen[-1].tests)
     before = {edit.path(ROOT): edit.path(ROOT).read_bytes() for m in chosen for edit in m.edits}
     findings = run([*chosen, sound], judge=None, prepared=prepared)

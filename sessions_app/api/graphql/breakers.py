@@ -10,7 +10,7 @@ from sessions_app.api.graphql import scalars
 from sessions_app.api.graphql.connections import Page, connection_to, one, page_of, pages
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import RestObject
+from sessions_app.api.graphql.nodes import RestObject, uuid_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.http.paging import RowCursor
@@ -56,16 +56,16 @@ class BreakerQueries:
     )
 
     @staticmethod
-    def resolve_breaker_events(_root: None, info: Any, id: UUID, **asked: Any) -> dict[str, Any]:
+    def resolve_breaker_events(_root: None, info: Any, id: str, **asked: Any) -> dict[str, Any]:
         page, actor = Page.of(asked), actor_of(info)
-        found = breaker_get(actor, id)
+        found = breaker_get(actor, uuid_of("Breaker", id))
         render = partial(breaker_events_json, actor, found)
         return page_of(BreakerEvent, breaker_events(found), RowCursor("-seq"), page, render)
 
     @staticmethod
-    def resolve_breaker(_root: None, info: Any, id: UUID) -> Peer[Row]:
+    def resolve_breaker(_root: None, info: Any, id: str) -> Peer[Row]:
         """Return one breaker."""
-        return breaker_peer(actor_of(info), id)
+        return breaker_peer(actor_of(info), uuid_of("Breaker", id))
 
     @staticmethod
     def resolve_breakers(_root: None, info: Any, **asked: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Mutations of breakers."""
 
 from typing import Any
-from uuid import UUID
 
 import graphene
 
@@ -9,6 +8,7 @@ from sessions_app.api.graphql import scalars
 from sessions_app.api.graphql.breakers import Breaker, breaker_peer
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
+from sessions_app.api.graphql.nodes import uuid_of
 from sessions_app.api.operations import breakers as operations
 from sessions_app.api.requests.breakers import BreakerClose, BreakerOpen
 
@@ -38,7 +38,7 @@ class CloseBreaker(Change, body=BreakerClose):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        breaker_id = UUID(str(given.pop("id")))
+        breaker_id = uuid_of("Breaker", given.pop("id"))
         operations.close(context.actor, breaker_id, given)
         return {"breaker": breaker_peer(context.actor, breaker_id)}
 
