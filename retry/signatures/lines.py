@@ -16,7 +16,7 @@ _TIME = (
     r"\[?(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]|[0-9]{2}/[0-9]{2}/[0-9]{2} )"
     r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]++)?(?:Z|[+-][0-9]{2}:?[0-9]{2}| UTC)?\]?:?[ \t]"
 )
-_LABELS = simple(
+_LABEL = (
     r"\n(?:"
     rf"{_TIME}(?:std(?:err|out) [FP] )?"
     r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
@@ -29,6 +29,9 @@ _LABELS = simple(
     r"|E   (?:    )?"  # pytest
     r")++"
 )
+_LABELS = simple(_LABEL)
+# RE2 reads the whole at once, and needs no possessive repetitions.
+_ANY_LABEL = compiled(_LABEL.replace("++", "+").replace("*+", "*").replace("?+", "?"))
 _TERMINAL = compiled(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*\x07|\x1b.")
 _CONTROL = bytes(code for code in range(0x20) if code not in {0x09, 0x0A}) + b"\x7f"
 
@@ -43,6 +46,18 @@ class Output:
     lines: tuple[bytes, ...]
     text: bytes
 
+    def with_text(self, wanted: bytes) -> list[int]:
+        """Return the lines that contain a text, in order: by searches in the whole."""
+        found: list[int] = []
+        line = end = 0
+        while (at := self.text.find(wanted, end)) >= 0:
+            line += self.text.count(b"\n", end, at)
+            found.append(line)
+            end = self.text.find(b"\n", at)
+            if end < 0:
+                break
+        return found
+
 
 def read_output(output: str) -> Output:
     """Return the lines of an output that may tell a failure."""
@@ -50,7 +65,10 @@ def read_output(output: str) -> Output:
     if b"\r" in tail:
         tail = tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     tail = replaced(_TERMINAL, lambda _match: b"", tail).translate(None, _CONTROL)
-    tail = _LABELS.sub(b"\n", b"\n" + tail)[1:]
+    tail = b"\n" + tail
+    if _ANY_LABEL.search(tail) is not None:
+        tail = _LABELS.sub(b"\n", tail)
+    tail = tail[1:]
     lines = [line.rstrip() for line in tail.split(b"\n")]
     if _OWN_LINES in tail:
         lines = [line for line in lines if not line.lstrip().startswith(_OWN_LINES)]

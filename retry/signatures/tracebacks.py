@@ -65,14 +65,14 @@ def exceptions_of(output: Output) -> Exceptions:
     headed = _HEADER in output.text
     if not headed and _FRAME_START not in output.text:
         return Exceptions()
-    starts = [at for at, line in enumerate(lines) if _HEADER in line] if headed else []
+    starts = output.with_text(_HEADER) if headed else []
     if not starts or starts[0] > 0:
         # The head of the first one may be cut off, and a SyntaxError has none.
         starts.insert(0, -1)
     ends = [*starts[1:], len(lines)]
     root_cause = len(lines)
     if _ROOT_CAUSE in output.text:
-        root_cause = next(at for at, line in enumerate(lines) if _ROOT_CAUSE in line)
+        root_cause = output.with_text(_ROOT_CAUSE)[0]
     passed_over: set[int] = set()
     in_block = wrapper = None
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
