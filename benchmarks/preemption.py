@@ -66,7 +66,7 @@ WHOLE, SMALL = Size(120.0, 10.0, 60), Size(10.0, 5.0, 10)
 
 @dataclass(frozen=True)
 class Run:
-    """What the model knows of a run: its queue, its CPUs, its node, and since when it runs."""
+    """A run in the model: its queue, its CPUs, its node, and when it started."""
 
     queue: str
     cpus: int
@@ -79,7 +79,7 @@ Running = Mapping[UUID, Run]
 
 @dataclass
 class Plan:
-    """Who made room for whom, and all that ran at this moment."""
+    """A preemption: its victims, its taker, and all that ran at that moment."""
 
     taker: UUID
     victims: list[UUID]

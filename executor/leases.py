@@ -31,7 +31,7 @@ Resources = Mapping[str, Any]
 
 
 class Limits(NamedTuple):
-    """What the agent may run: sessions at once, and the nodes that its cluster can add."""
+    """The limits of an agent: its sessions at once, and the nodes that its cluster can add."""
 
     max_sessions: int
     node_templates: Sequence[NodeTemplate] = ()

@@ -16,7 +16,7 @@ MINUTE = 60
 
 
 class Limit(NamedTuple):
-    """What a budget allows: `burst` retries and `ratio` for each first attempt, in `window`
+    """The limit of a budget: `burst` retries and `ratio` for each first attempt, in `window`
     seconds."""
 
     ratio: float

@@ -191,7 +191,7 @@ class NamedPolicy:
     longest_window: float = 0.0
     """The longest window in which a rule counts retries, in seconds."""
     parks: bool | None = None
-    """Whether it parks exhausted chains; None if it does not say."""
+    """True if the policy parks exhausted chains; None if it does not say."""
     park_for: float | None = None
     """Seconds that a chain stays parked."""
 

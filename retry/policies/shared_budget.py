@@ -51,9 +51,9 @@ class SharedBudget(BaseModel):
     ] = 3600
     """Seconds in which both are counted."""
     over: Annotated[WhenOver, BeforeValidator(when_over)] = WhenOver.POSTPONE
-    """Whether retries over it wait, or the chain ends."""
+    """Retries over the budget wait (`postpone`), or their chains end (`fail`)."""
     platform: StrictBool = False
-    """Whether retries after causes of the platform count, too."""
+    """True if retries after causes of the platform count, too."""
 
     @property
     def limit(self) -> Limit:

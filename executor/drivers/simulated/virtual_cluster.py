@@ -26,7 +26,7 @@ def counted(resources: Mapping[str, Any]) -> dict[str, Decimal]:
 
 
 class _Kind:
-    """What nodes have when they are empty."""
+    """A kind of nodes: their amounts when they are empty, their labels and their taints."""
 
     def __init__(
         self,
