@@ -74,16 +74,27 @@ SCOPE = f"""
 """SQL of one value about the project `p` for `scope_of`."""
 
 _READ = f"SELECT p.id, ({SCOPE}), ({BUDGETS}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
+SCOPES = f"""
+    SELECT json_agg(json_build_array(p.id, ({SCOPE}), ({BUDGETS})))::text
+    FROM sessions_app_project p WHERE p.id IN (SELECT project_id FROM l)
+"""
+"""SQL of one value about the projects of a table `l` for `scopes_in`."""
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
     """Return the scope of each project by its id, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [sorted(set(project_ids))])
-        return {
-            project_id: _with_budgets(scope_of(text), budgets)
-            for project_id, text, budgets in cursor.fetchall()
-        }
+        return _scopes(cursor.fetchall())
+
+
+def scopes_in(text: str | None) -> dict[int, RetryScope]:
+    """Return the scopes in the value of `SCOPES`, by project; none if it is None."""
+    return _scopes(json.loads(text)) if text else {}
+
+
+def _scopes(rows: Iterable[tuple[int, str, str | None]]) -> dict[int, RetryScope]:
+    return {project: _with_budgets(scope_of(scope), budgets) for project, scope, budgets in rows}
 
 
 def _with_budgets(scope: RetryScope, text: str | None) -> RetryScope:

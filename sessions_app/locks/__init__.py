@@ -29,6 +29,7 @@ from sessions_app.locks.chains import (
     lock_chains,
     lock_sessions,
     lock_sessions_now,
+    lock_sessions_with,
     locked_session,
 )
 from sessions_app.locks.claims import (
@@ -93,6 +94,7 @@ __all__ = [
     "lock_retries",
     "lock_sessions",
     "lock_sessions_now",
+    "lock_sessions_with",
     "lock_slots",
     "lock_token",
     "lock_webhooks",

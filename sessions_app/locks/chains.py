@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -80,20 +81,25 @@ SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in Locked
 # statements anew for each batch, which for one session takes PostgreSQL as long as all the rest.
 # As a column it costs no statement of its own.
 KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
+# The first statement of a transaction cannot have that setting. PostgreSQL keeps its plan if the
+# plan does not depend on the values, so they are hidden from it.
+SAME_PLAN = "(SELECT %s::uuid[])::uuid[]"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
     ORDER BY r.id FOR NO KEY UPDATE
 """
-# The second statement sees what the holders of the root locks committed before. The clock is read
-# above the locks, for which it may have to wait, and also if there is no session.
-_LOCK_SESSIONS = f"""
-    SELECT l.*, clock_timestamp() FROM (SELECT) AS always LEFT JOIN (
-        SELECT {SESSION_COLUMNS}
-        FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
-        WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
-        ORDER BY s.id FOR NO KEY UPDATE OF s
-    ) AS l ON true
+# Roots and sessions in one statement: of each chain it locks the root first, and whoever changes a
+# session holds its root. A row that changed while we waited for it is read again, as it is now. The
+# clock is read above the locks, and also if there is no session.
+_LOCK_SESSIONS = """
+    WITH l AS (
+        SELECT {columns} FROM sessions_app_session s
+        JOIN sessions_app_session r ON r.id = s.root_id
+        WHERE s.id = ANY({ids})
+        ORDER BY r.id, s.id FOR NO KEY UPDATE OF r{wait} FOR NO KEY UPDATE OF s
+    )
+    SELECT {about}, {plans}, clock_timestamp(), l.* FROM (SELECT) AS always LEFT JOIN l ON true
 """
 _LOCK_CHAINS = f"""
     SELECT {SESSION_COLUMNS}
@@ -116,13 +122,50 @@ def lock_sessions_now(
     ids: Sequence[UUID], *, skip_locked: bool = False
 ) -> tuple[list[LockedSession], datetime]:
     """As `lock_sessions`, with the clock of the database once all of them are locked."""
+    rows = _locked(ids, _lock_sessions("NULL", skip_locked))
+    return _sessions(rows), rows[-1][_CLOCK]
+
+
+def lock_sessions_with(
+    ids: Sequence[UUID], about: str
+) -> tuple[list[LockedSession], datetime, str | None]:
+    """As `lock_sessions_now`, with one value that is read in the same statement.
+
+    `about` is its SQL, which finds the sessions in a table `l`.
+    """
+    rows = _locked(ids, _lock_sessions(once(about), skip_locked=False))
+    return _sessions(rows), rows[-1][_CLOCK], rows[0][_ABOUT]
+
+
+def once(about: str) -> str:
+    """Return the SQL of a column that has a value in the first row alone."""
+    return f"CASE WHEN row_number() OVER () = 1 THEN ({about}) END"
+
+
+_id = attrgetter("id")
+_ABOUT, _, _CLOCK, _FIRST = range(4)
+"""Columns of `_LOCK_SESSIONS`."""
+
+
+@cache
+def _lock_sessions(about: str, skip_locked: bool) -> str:
+    wait = " SKIP LOCKED" if skip_locked else ""
+    return _LOCK_SESSIONS.format(
+        columns=SESSION_COLUMNS, ids=SAME_PLAN, wait=wait, about=about, plans=KEEP_PLANS
+    )
+
+
+def _locked(ids: Sequence[UUID], statement: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK_ROOTS + (" SKIP LOCKED" if skip_locked else ""), [array(ids)])
-        roots = array(row[0] for row in cursor.fetchall())
-        cursor.execute(_LOCK_SESSIONS, [array(ids), roots])
-        rows = cursor.fetchall()
-    sessions = [locked_session(row[:-1]) for row in rows if row[0] is not None]
-    return sessions, rows[-1][-1]
+        cursor.execute(statement, [array(ids)])
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _sessions(rows: list[tuple[Any, ...]]) -> list[LockedSession]:
+    """Return the sessions, if there are any, by id."""
+    found = [locked_session(row[_FIRST:]) for row in rows if row[_FIRST] is not None]
+    return sorted(found, key=_id)
 
 
 class LockedChain(NamedTuple):

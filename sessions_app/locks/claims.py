@@ -11,13 +11,14 @@ from django.db import connection
 from sessions_app.db.bulk import array
 from sessions_app.locks.chains import KEEP_PLANS
 
+# The limit is hidden from the plan, as in `SAME_PLAN`.
 _CLAIM_DUE = f"""
     SELECT d.session_id, s.root_id, statement_timestamp(), {KEEP_PLANS}
     FROM sessions_app_retrydecision d
     JOIN sessions_app_session s ON s.id = d.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
     WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
-    ORDER BY d.due_at, d.session_id LIMIT %s
+    ORDER BY d.due_at, d.session_id LIMIT (SELECT %s::int)
     FOR NO KEY UPDATE OF r SKIP LOCKED
 """
 # Looks at the projects whose retries a switch holds, not at the retries: those of a project that is

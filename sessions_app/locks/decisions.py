@@ -6,6 +6,7 @@ They are read once it is locked, and have no lock of their own: whoever writes o
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from django.db import connection
 
 from sessions_app.core.states import BY_SWITCH
 from sessions_app.db.bulk import array
-from sessions_app.locks.chains import SESSION_COLUMNS, LockedSession, locked_session
+from sessions_app.locks.chains import SESSION_COLUMNS, LockedSession, locked_session, once
 
 
 class StoredDecision(NamedTuple):
@@ -47,12 +48,15 @@ _COLUMNS = """
     d.held_key
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions_app_retrydecision d WHERE d.session_id = ANY(%s::uuid[])"
-_LOCK = f"""
-    SELECT {_COLUMNS}, {SESSION_COLUMNS} FROM sessions_app_session s
-    JOIN sessions_app_session r ON r.id = s.root_id
-    JOIN sessions_app_retrydecision d ON d.session_id = s.id
-    WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
-    ORDER BY s.id FOR NO KEY UPDATE OF s
+_LOCK = """
+    WITH l AS (
+        SELECT {stored}, {columns} FROM sessions_app_session s
+        JOIN sessions_app_session r ON r.id = s.root_id
+        JOIN sessions_app_retrydecision d ON d.session_id = s.id
+        WHERE s.id = ANY(%s::uuid[]) AND s.root_id = ANY(%s::uuid[])
+        ORDER BY s.id FOR NO KEY UPDATE OF s
+    )
+    SELECT {about}, l.* FROM l
 """
 
 
@@ -64,17 +68,24 @@ def read_decisions(session_ids: Sequence[UUID]) -> dict[UUID, StoredDecision]:
 
 
 def lock_retries(
-    roots: Iterable[UUID], session_ids: Iterable[UUID]
-) -> list[tuple[LockedSession, StoredDecision]]:
+    roots: Iterable[UUID], session_ids: Iterable[UUID], about: str
+) -> tuple[list[tuple[LockedSession, StoredDecision]], str | None]:
     """Lock failed sessions of chains whose roots the caller has locked.
 
-    Return those that exist, by id, with their decisions.
+    Return those that exist, by id, with their decisions; and the value of `about`, which
+    `lock_sessions_with` explains.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_LOCK, [array(session_ids), array(roots)])
+        cursor.execute(_lock(about), [array(session_ids), array(roots)])
         rows = cursor.fetchall()
-    width = len(StoredDecision._fields)
-    return [(locked_session(row[width:]), _stored(row[:width])) for row in rows]
+    width = 1 + len(StoredDecision._fields)
+    locked = [(locked_session(row[width:]), _stored(row[1:width])) for row in rows]
+    return locked, rows[0][0] if rows else None
+
+
+@cache
+def _lock(about: str) -> str:
+    return _LOCK.format(stored=_COLUMNS, columns=SESSION_COLUMNS, about=once(about))
 
 
 _JSON = ("resources", "changes")

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -57,11 +57,16 @@ class Decider:
     """
 
     def __init__(
-        self, sessions: Sequence[LockedSession], *, unconfirmed: Collection[UUID], now: datetime
+        self,
+        sessions: Sequence[LockedSession],
+        *,
+        unconfirmed: Collection[UUID],
+        now: datetime,
+        scopes: Mapping[int, RetryScope] | None = None,
     ):
         self._now = now
         self._unconfirmed = unconfirmed
-        self._scopes = retry_scopes({session.project_id for session in sessions})
+        self._scopes = scopes or retry_scopes({session.project_id for session in sessions})
         found = named_policies((each.project_id, each.retry_policies) for each in sessions)
         self._named = {
             each.id: applied(found[each.project_id], each.retry_policies) for each in sessions

@@ -13,7 +13,13 @@ from retry.engine.decision import SWITCH
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
+from sessions_app.in_force.retry_scope import (
+    SCOPES,
+    RetryScope,
+    retry_scopes,
+    scopes_in,
+    storm_limits_of,
+)
 from sessions_app.locks import (
     LockedSession,
     StoredDecision,
@@ -66,10 +72,10 @@ def _dispatch(limit: int) -> DispatchResult:
         return DispatchResult(0, 0, 0)
     now = found[0].now
     claimed = [each.session_id for each in found]
-    locked = lock_retries([each.root_id for each in found], claimed)
+    locked, text = lock_retries([each.root_id for each in found], claimed, SCOPES)
     sessions = [session for session, _ in locked]
     decisions = {session.id: decision for session, decision in locked}
-    scopes = retry_scopes({session.project_id for session in sessions})
+    scopes = scopes_in(text)
     due = [session for session in sessions if _is_due(decisions[session.id], now)]
     held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
     passed = {session.id for session in held}

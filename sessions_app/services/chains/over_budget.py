@@ -16,7 +16,7 @@ from retry.policies.shared_budget import SharedBudget, WhenOver
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.in_force.retry_scope import SCOPES, RetryScope, scopes_in
 from sessions_app.in_force.shared_budgets import of_queue
 from sessions_app.locks import (
     LockedSession,
@@ -109,9 +109,10 @@ def _resume(scope: str, budget: SharedBudget | None, resumed: int) -> tuple[int,
     claimed = claim_over_budget(scope, room) if room > 0 else []
     if not claimed:
         return 0, 0
-    locked = lock_retries([root for _, root in claimed], [session for session, _ in claimed])
+    roots = [root for _, root in claimed]
+    locked, text = lock_retries(roots, [session for session, _ in claimed], SCOPES)
     waiting = [pair for pair in locked if _waits(pair[1])]
-    scopes = retry_scopes({session.project_id for session, _ in waiting})
+    scopes = scopes_in(text)
     switched = [s for s, _ in waiting if scopes[s.project_id].settings.mode is not Mode.ON]
     rest = [pair for pair in waiting if pair[0] not in switched]
     elsewhere = _elsewhere(scope, rest, scopes, now)
