@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from retry.engine.workload_message import NO_MESSAGE, workload_message_of
 from retry.evidence.causes import PLATFORM_CAUSES, classify
@@ -22,6 +23,8 @@ from retry.signatures.tracebacks import Failure, exceptions_of, place_masked
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200
+REMEMBERED_LENGTH = 1024
+"""Characters up to which a process remembers the text of an output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +76,25 @@ def _text(termination: Termination, log_tail: str) -> tuple[str, bool]:
     message = termination.message if container is None else container.message or termination.message
     if message and workload_message_of(termination) is not NO_MESSAGE:
         message = ""
-    for output in (message, log_tail, termination.pod_message):
+    outputs = (message, log_tail, termination.pod_message)
+    short = sum(map(len, outputs)) <= REMEMBERED_LENGTH
+    return _remembered_text_of(outputs) if short else _text_of(outputs)
+
+
+def _text_of(outputs: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the same of the first output that tells a failure."""
+    for output in outputs:
         failure = failure_in(output)
         if failure is not None:
             # The shell writes the number of the process and its command beside the signal.
             signal = signal_in(failure.text).decode("ascii")
             return signal or _shown(failure), is_generic(failure.text)
     return "", True
+
+
+# Messages of the termination log and of the cluster are few, and one failure of many sessions has
+# the same one. Outputs differ in their numbers, so long ones are not worth their memory.
+_remembered_text_of = lru_cache(maxsize=1024)(_text_of)
 
 
 def failure_in(output: str) -> Failure | None:

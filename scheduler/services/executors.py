@@ -28,26 +28,33 @@ from sessions_app.services.sessions.unlease import sessions_unlease
 GONE = "the executor no longer has this run"
 
 
-def executor_check(name: str, incarnation: int) -> Executor:
-    """Return the executor of a call; a newer incarnation takes over.
+def executor_check(name: str, incarnation: int) -> None:
+    """Check the executor of a call; a newer incarnation takes over.
 
     Raises `NotFound`, and `Conflict` for an older incarnation.
     """
-    Executor.objects.filter(name=name, incarnation__lt=incarnation).update(
-        incarnation=incarnation, round=0
-    )
-    executor = Executor.objects.filter(name=name).first()
-    if executor is None:
+    known = _incarnation_of(name)
+    if known < incarnation:
+        Executor.objects.filter(name=name, incarnation__lt=incarnation).update(
+            incarnation=incarnation, round=0
+        )
+        known = _incarnation_of(name)
+    if known != incarnation:
+        raise _superseded(name, known)
+
+
+def _incarnation_of(name: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT incarnation FROM scheduler_executor WHERE name = %s", [name])
+        row: tuple[int] | None = cursor.fetchone()
+    if row is None:
         raise NotFound(f"no executor {name}")
-    if executor.incarnation != incarnation:
-        raise _superseded(executor)
-    return executor
+    return row[0]
 
 
-def _superseded(executor: Executor) -> Conflict:
+def _superseded(name: str, incarnation: int) -> Conflict:
     return Conflict(
-        f"a newer agent has taken over executor {executor.name}",
-        current_incarnation=executor.incarnation,
+        f"a newer agent has taken over executor {name}", current_incarnation=incarnation
     )
 
 
@@ -135,7 +142,7 @@ def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
         raise NotFound(f"no executor {name}")
     if executor.incarnation == call.incarnation and executor.state_id == call.state_id:
         raise Conflict("a later lease call of this agent was served before this one")
-    raise _superseded(executor)
+    raise _superseded(name, executor.incarnation)
 
 
 def lease_silence() -> float:

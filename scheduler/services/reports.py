@@ -31,8 +31,10 @@ from scheduler.services.progress import progress_told
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
+from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
-from sessions_app.locks import LockedSession, lock_sessions_now
+from sessions_app.in_force.retry_scope import SCOPES, RetryScope, scopes_in
+from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm
 from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH, End, settle_locked
@@ -56,6 +58,8 @@ class _Batch:
     """The state of one transaction that applies reports."""
 
     now: datetime
+    scopes: Mapping[int, RetryScope]
+    """The retry scopes of the projects; none if no run has ended."""
     sessions: dict[UUID, LockedSession]
     existing: set[UUID]
     former: set[tuple[UUID, int]]
@@ -105,18 +109,22 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
     answers: dict[int, Outcome] = {}
     with atomic_step("report"):
         ids = {report.session_id for report in reports.values()}
-        found, now = lock_sessions_now(sorted(ids), skip_locked=True)
+        ends = any(report.status in FINAL_STATUSES for report in reports.values())
+        about = SCOPES if ends else None
+        found, now, scopes = lock_sessions_with(sorted(ids), about, skip_locked=True)
         locked = {session.id: session for session in found}
         missing = ids - locked.keys()
         others = [s.id for s in locked.values() if s.executor != name]
         batch = _Batch(
             now=now,
+            scopes=scopes_in(scopes),
             sessions=locked,
             existing=_existing(name, missing) if missing else set(),
             former=former_leases(name, others) if others else set(),
         )
-        for turn in _turns(reports):
-            answers.update(_apply_turn(name, batch, turn))
+        turns = list(_turns(reports))
+        for turn in turns:
+            answers.update(_apply_turn(name, batch, turn, last=turn is turns[-1]))
         _accept(batch)
         starts_watch(batch.pods, now=batch.now)
         leases_delete(batch.settled)
@@ -162,7 +170,9 @@ def _turns(reports: Mapping[int, Report]) -> Iterator[dict[int, Report]]:
         yield dict(queue[turn] for queue in queues.values() if turn < len(queue))
 
 
-def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[int, Outcome]:
+def _apply_turn(
+    name: str, batch: _Batch, turn: Mapping[int, Report], *, last: bool
+) -> dict[int, Outcome]:
     changes: list[Change] = []
     ends: list[tuple[LockedSession, End]] = []
     confirmed: list[UUID] = []
@@ -188,9 +198,13 @@ def _apply_turn(name: str, batch: _Batch, turn: Mapping[int, Report]) -> dict[in
         else:
             changes.append(_progress(session, report, batch.now))
             noted = _is_news(session, report)
-        _remember(batch, session, report, outcome, noted=noted)
+        if outcome == APPLIED:
+            _note(batch, session, report)
+        # Only another turn reads the copies, and most calls have one turn.
+        if not last:
+            _remember(batch, session, report, outcome, noted=noted)
     sessions_change(changes, now=batch.now)
-    event_seqs = settle_locked(ends, now=batch.now)
+    event_seqs = settle_locked(ends, now=batch.now, scopes=batch.scopes)
     event_seqs |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
     for session_id, event_seq in event_seqs.items():
         batch.sessions[session_id] = batch.sessions[session_id]._replace(event_seq=event_seq)
@@ -325,16 +339,21 @@ def _end(report: Report) -> End:
     )
 
 
+def _note(batch: _Batch, session: LockedSession, report: Report) -> None:
+    """Note what the applied report says about the session's lease and its pod."""
+    if session.accepted_at is None:
+        batch.accepted.append(session.id)
+    if report.pod is not None:
+        batch.pods[session.id] = report
+    if report.status in FINAL_STATUSES:
+        batch.settled.append(session.id)
+
+
 def _remember(
     batch: _Batch, session: LockedSession, report: Report, outcome: str, *, noted: bool
 ) -> None:
     """Update the copy of the row for the next turn; `noted` says that the session got an event."""
-    if outcome == APPLIED and session.accepted_at is None:
-        batch.accepted.append(session.id)
-    if outcome == APPLIED and report.pod is not None:
-        batch.pods[session.id] = report
     if outcome == APPLIED and report.status in FINAL_STATUSES:
-        batch.settled.append(session.id)
         batch.sessions[session.id] = session._replace(status=report.status, report_seq=report.seq)
         return
     # One copy of the row only, since it has many fields.
@@ -365,4 +384,4 @@ _ACCEPT = """
 def _accept(batch: _Batch) -> None:
     if batch.accepted:
         with connection.cursor() as cursor:
-            cursor.execute(_ACCEPT, [batch.now + RUN_SLACK, batch.accepted])
+            cursor.execute(_ACCEPT, [batch.now + RUN_SLACK, array(batch.accepted)])

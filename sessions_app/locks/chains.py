@@ -76,11 +76,12 @@ _ELSEWHERE = {
 SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in LockedSession._fields)
 """Of a session `s` whose root is `r`, for `locked_session`."""
 
-# A SELECT with a side effect: it sets plan_cache_mode until the transaction ends. Once the
-# sessions are known, a transaction finds all its rows by their ids: nothing is won by planning its
-# statements anew for each batch, which for one session takes PostgreSQL as long as all the rest.
-# As a column it costs no statement of its own.
-KEEP_PLANS = "(SELECT set_config('plan_cache_mode', 'force_generic_plan', true))"
+# A SELECT with a side effect, until the transaction ends. Once the sessions are known, it finds all
+# its rows by their ids: nothing is won by planning its statements anew for each batch, which for
+# one session takes PostgreSQL as long as all the rest. A plan that is kept has to be right when its
+# tables have grown, so none reads a whole table. As a column it costs no statement of its own.
+KEEP_PLANS = """(SELECT set_config('plan_cache_mode', 'force_generic_plan', true)
+    || set_config('enable_seqscan', 'off', true))"""
 # The first statement of a transaction cannot have that setting. PostgreSQL keeps its plan if the
 # plan does not depend on the values, so they are hidden from it.
 SAME_PLAN = "(SELECT %s::uuid[])::uuid[]"
@@ -122,19 +123,24 @@ def lock_sessions_now(
     ids: Sequence[UUID], *, skip_locked: bool = False
 ) -> tuple[list[LockedSession], datetime]:
     """As `lock_sessions`, with the clock of the database once all of them are locked."""
-    rows = _locked(ids, _lock_sessions("NULL", skip_locked))
-    return _sessions(rows), rows[-1][_CLOCK]
+    sessions, now, _ = lock_sessions_with(ids, None, skip_locked=skip_locked)
+    return sessions, now
 
 
 def lock_sessions_with(
-    ids: Sequence[UUID], about: str
+    ids: Sequence[UUID], about: str | None, *, skip_locked: bool = False
 ) -> tuple[list[LockedSession], datetime, str | None]:
-    """As `lock_sessions_now`, with one value that is read in the same statement.
+    """As `lock_sessions_now`, with one value that the same statement reads.
 
-    `about` is its SQL, which finds the sessions in a table `l`.
+    `about` is its SQL, which finds the sessions in a table `l`. It sees what was committed when the
+    statement began, before it waited for locks.
     """
-    rows = _locked(ids, _lock_sessions(once(about), skip_locked=False))
-    return _sessions(rows), rows[-1][_CLOCK], rows[0][_ABOUT]
+    with connection.cursor() as cursor:
+        cursor.execute(_lock_sessions(about, skip_locked), [array(ids)])
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    # Without a session there is one row, which has none.
+    found = [locked_session(row[_FIRST:]) for row in rows if row[_FIRST] is not None]
+    return sorted(found, key=attrgetter("id")), rows[-1][_CLOCK], rows[0][_ABOUT]
 
 
 def once(about: str) -> str:
@@ -142,30 +148,19 @@ def once(about: str) -> str:
     return f"CASE WHEN row_number() OVER () = 1 THEN ({about}) END"
 
 
-_id = attrgetter("id")
 _ABOUT, _, _CLOCK, _FIRST = range(4)
 """Columns of `_LOCK_SESSIONS`."""
 
 
 @cache
-def _lock_sessions(about: str, skip_locked: bool) -> str:
-    wait = " SKIP LOCKED" if skip_locked else ""
+def _lock_sessions(about: str | None, skip_locked: bool) -> str:
     return _LOCK_SESSIONS.format(
-        columns=SESSION_COLUMNS, ids=SAME_PLAN, wait=wait, about=about, plans=KEEP_PLANS
+        columns=SESSION_COLUMNS,
+        ids=SAME_PLAN,
+        wait=" SKIP LOCKED" if skip_locked else "",
+        about=once(about) if about else "NULL",
+        plans=KEEP_PLANS,
     )
-
-
-def _locked(ids: Sequence[UUID], statement: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [array(ids)])
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
-
-
-def _sessions(rows: list[tuple[Any, ...]]) -> list[LockedSession]:
-    """Return the sessions, if there are any, by id."""
-    found = [locked_session(row[_FIRST:]) for row in rows if row[_FIRST] is not None]
-    return sorted(found, key=_id)
 
 
 class LockedChain(NamedTuple):

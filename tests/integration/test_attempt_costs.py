@@ -38,12 +38,12 @@ COSTS = {
     # statements, commits; bytes of the log; rows inserted, updated, of these HOT, deleted; entries
     "submit": Cost(7, 1, 1970, 3, 0, 0, 0, 12),
     "lease": Cost(22, 2, 1950, 2, 1, 0, 0, 13.67),
-    "accept": Cost(7, 1, 1013, 1, 2, 1.94, 0, 3.51),
+    "accept": Cost(6, 1, 1013, 1, 2, 1.94, 0, 3.51),
     # One statement reads image and command, because these failures say nothing about themselves.
     # One entry is that of the signature.
-    "fail": Cost(9, 1, 5148, 4, 1, 0, 1, 21.5),
+    "fail": Cost(7, 1, 5148, 4, 1, 0, 1, 21.5),
     "dispatch": Cost(6, 1, 4131, 4, 2, 1, 0, 22.05),
-    "succeed": Cost(8, 1, 2459, 2, 1, 0, 1, 15),
+    "succeed": Cost(6, 1, 2459, 2, 1, 0, 1, 15),
 }
 WAL_TOLERANCE = 0.05
 TOLERANCE = 0.02
