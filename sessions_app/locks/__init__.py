@@ -36,10 +36,8 @@ from sessions_app.locks.claims import (
     CLAIM_DISPATCHES,
     CLAIM_LOGS,
     CLAIM_USE,
-    DueRetry,
     claim_archived,
     claim_breaker_held,
-    claim_due,
     claim_ended,
     claim_over_budget,
     claim_parked,
@@ -51,7 +49,13 @@ from sessions_app.locks.configuration import (
     policies_named,
     queues_for_submit,
 )
-from sessions_app.locks.decisions import StoredDecision, lock_retries, read_decisions
+from sessions_app.locks.decisions import (
+    DueRetries,
+    StoredDecision,
+    claim_due,
+    lock_retries,
+    read_decisions,
+)
 from sessions_app.locks.dependencies import claim_dependants, share_roots
 from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
 from sessions_app.locks.usage import (
@@ -69,7 +73,7 @@ __all__ = [
     "SESSION_COLUMNS",
     "AdvisoryLock",
     "Counter",
-    "DueRetry",
+    "DueRetries",
     "LockedChain",
     "LockedSession",
     "QueueNames",

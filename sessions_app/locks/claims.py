@@ -3,24 +3,12 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
 from sessions_app.db.bulk import array
-from sessions_app.locks.chains import KEEP_PLANS
 
-# The limit is hidden from the plan, as in `SAME_PLAN`.
-_CLAIM_DUE = f"""
-    SELECT d.session_id, s.root_id, statement_timestamp(), {KEEP_PLANS}
-    FROM sessions_app_retrydecision d
-    JOIN sessions_app_session s ON s.id = d.session_id
-    JOIN sessions_app_session r ON r.id = s.root_id
-    WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
-    ORDER BY d.due_at, d.session_id LIMIT (SELECT %s::int)
-    FOR NO KEY UPDATE OF r SKIP LOCKED
-"""
 # Looks at the projects whose retries a switch holds, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = """
@@ -49,24 +37,6 @@ _CLAIM_RESUMABLE = """
     LIMIT %(limit)s
     FOR NO KEY UPDATE OF r SKIP LOCKED
 """
-
-
-class DueRetry(NamedTuple):
-    """A failed session whose root is locked, and the time by which its retry was due."""
-
-    session_id: UUID
-    root_id: UUID
-    now: datetime
-
-
-def claim_due(limit: int) -> list[DueRetry]:
-    """Lock the roots of up to `limit` retries that are due; what has been so for longest first.
-
-    From here on the transaction keeps generic plans (`KEEP_PLANS`).
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM_DUE, [limit])
-        return [DueRetry._make(row[:3]) for row in cursor.fetchall()]
 
 
 def claim_resumable(limit: int) -> list[UUID]:

@@ -1,6 +1,6 @@
 """Decisions, each behind the root of its chain.
 
-They are read once it is locked, and have no lock of their own: whoever writes one holds the root's.
+They have no lock of their own: whoever writes one holds the root's.
 """
 
 import json
@@ -14,7 +14,13 @@ from django.db import connection
 
 from sessions_app.core.states import BY_SWITCH
 from sessions_app.db.bulk import array
-from sessions_app.locks.chains import SESSION_COLUMNS, LockedSession, locked_session, once
+from sessions_app.locks.chains import (
+    KEEP_PLANS,
+    SESSION_COLUMNS,
+    LockedSession,
+    locked_session,
+    once,
+)
 
 
 class StoredDecision(NamedTuple):
@@ -48,6 +54,20 @@ _COLUMNS = """
     d.held_key
 """
 _READ = f"SELECT {_COLUMNS} FROM sessions_app_retrydecision d WHERE d.session_id = ANY(%s::uuid[])"
+# The rows are locked, too, so that PostgreSQL reads again what others have changed since the
+# statement began, and leaves out what is no longer due. None waits for them, since whoever changes
+# them holds the root. The limit is hidden from the plan, as in `SAME_PLAN`.
+_CLAIM_DUE = """
+    WITH l AS (
+        SELECT {stored}, {columns} FROM sessions_app_retrydecision d
+        JOIN sessions_app_session s ON s.id = d.session_id
+        JOIN sessions_app_session r ON r.id = s.root_id
+        WHERE d.state = 'scheduled' AND d.due_at <= statement_timestamp()
+        ORDER BY d.due_at, d.session_id LIMIT (SELECT %s::int)
+        FOR NO KEY UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF s, d
+    )
+    SELECT {about}, statement_timestamp(), {plans}, l.* FROM l
+"""
 _LOCK = """
     WITH l AS (
         SELECT {stored}, {columns} FROM sessions_app_session s
@@ -76,16 +96,44 @@ def lock_retries(
     `lock_sessions_with` explains.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_lock(about), [array(session_ids), array(roots)])
+        cursor.execute(_statement(_LOCK, about), [array(session_ids), array(roots)])
         rows = cursor.fetchall()
-    width = 1 + len(StoredDecision._fields)
-    locked = [(locked_session(row[width:]), _stored(row[1:width])) for row in rows]
-    return locked, rows[0][0] if rows else None
+    return _retries(rows, 1), rows[0][0] if rows else None
+
+
+class DueRetries(NamedTuple):
+    """Retries that were due at `now`, locked, with the value of `about`."""
+
+    retries: Sequence[tuple[LockedSession, StoredDecision]]
+    now: datetime
+    about: str | None
+
+
+def claim_due(limit: int, about: str) -> DueRetries | None:
+    """Lock up to `limit` retries that are due, each with the root of its chain; None if none is.
+
+    What has been due for longest comes first. `about` is as in `lock_sessions_with`. From here on
+    the transaction keeps generic plans (`KEEP_PLANS`).
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_statement(_CLAIM_DUE, about), [limit])
+        rows = cursor.fetchall()
+    return DueRetries(_retries(rows, 3), rows[0][1], rows[0][0]) if rows else None
+
+
+def _retries(
+    rows: Sequence[tuple[Any, ...]], start: int
+) -> list[tuple[LockedSession, StoredDecision]]:
+    """Return the sessions and decisions in the columns from `start` on."""
+    end = start + len(StoredDecision._fields)
+    return [(locked_session(row[end:]), _stored(row[start:end])) for row in rows]
 
 
 @cache
-def _lock(about: str) -> str:
-    return _LOCK.format(stored=_COLUMNS, columns=SESSION_COLUMNS, about=once(about))
+def _statement(template: str, about: str) -> str:
+    return template.format(
+        stored=_COLUMNS, columns=SESSION_COLUMNS, about=once(about), plans=KEEP_PLANS
+    )
 
 
 _JSON = ("resources", "changes")

@@ -42,7 +42,7 @@ COSTS = {
     # One statement reads image and command, because these failures say nothing about themselves.
     # One entry is that of the signature.
     "fail": Cost(7, 1, 5148, 4, 1, 0, 1, 21.5),
-    "dispatch": Cost(6, 1, 4131, 4, 2, 1, 0, 22.05),
+    "dispatch": Cost(5, 1, 4155, 4, 2, 1, 0, 22.05),
     "succeed": Cost(6, 1, 2459, 2, 1, 0, 1, 15),
 }
 WAL_TOLERANCE = 0.05

@@ -26,7 +26,6 @@ from sessions_app.locks import (
     claim_due,
     claim_resumable,
     database_now,
-    lock_retries,
     lock_sessions,
     read_decisions,
 )
@@ -67,16 +66,13 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
 
 
 def _dispatch(limit: int) -> DispatchResult:
-    found = claim_due(limit)
-    if not found:
+    found = claim_due(limit, SCOPES)
+    if found is None:
         return DispatchResult(0, 0, 0)
-    now = found[0].now
-    claimed = [each.session_id for each in found]
-    locked, text = lock_retries([each.root_id for each in found], claimed, SCOPES)
-    sessions = [session for session, _ in locked]
-    decisions = {session.id: decision for session, decision in locked}
-    scopes = scopes_in(text)
-    due = [session for session in sessions if _is_due(decisions[session.id], now)]
+    now = found.now
+    due = [session for session, _ in found.retries]
+    decisions = {session.id: decision for session, decision in found.retries}
+    scopes = scopes_in(found.about)
     held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
     passed = {session.id for session in held}
     broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
@@ -88,17 +84,11 @@ def _dispatch(limit: int) -> DispatchResult:
     over_budget = [s for s in ready if s.id in gate.over]
     retries_hold_over_budget([(s, gate.over[s.id]) for s in over_budget], now=now)
     ready = [s for s in ready if s.id not in gate.over]
-    late = _postpone(_in_order(ready, claimed), decisions, scopes, now)
+    late = _postpone(ready, decisions, scopes, now)
     retries = [_retry(s, decisions[s.id]) for s in ready if s.id not in late]
     gate.charge(retry.parent.id for retry in retries)
     children_create(retries, scopes, now=now)
-    return DispatchResult(len(claimed), len(retries), len(passed) + len(over_budget), len(late))
-
-
-def _is_due(decision: StoredDecision, now: datetime) -> bool:
-    """Return whether it is still due: another dispatcher may have come before our lock."""
-    due_at = decision.due_at
-    return decision.state == "scheduled" and due_at is not None and due_at <= now
+    return DispatchResult(len(due), len(retries), len(passed) + len(over_budget), len(late))
 
 
 def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
@@ -118,19 +108,13 @@ def _retry(session: LockedSession, decision: StoredDecision) -> Retry:
     )
 
 
-def _in_order(sessions: Sequence[LockedSession], claimed: Sequence[UUID]) -> list[LockedSession]:
-    """Sort sessions as they were claimed: the longest overdue gets the first slot."""
-    found = {session.id: session for session in sessions}
-    return [found[session_id] for session_id in claimed if session_id in found]
-
-
 def _postpone(
     ready: Sequence[LockedSession],
     decisions: Mapping[UUID, StoredDecision],
     scopes: Mapping[int, RetryScope],
     now: datetime,
 ) -> dict[UUID, datetime]:
-    """Give slots to retries without one; who made room for others needs none.
+    """Give slots to retries without one, in their order; who made room for others needs none.
 
     Return the times of those whose slot is in the future.
     """
