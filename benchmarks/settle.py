@@ -5,7 +5,8 @@ them (child, events, audit), from one or several processes, singly and in batche
 pgbench writes the same rows with the same bytes in the same two transactions, by set-based,
 prepared statements, on the same tables and indexes of the same server. Both sides count with their
 best number of clients. Clients of both are connected before the clock, those of Reprise are warm,
-and it ends with the last commit. `single_at_32` is our rate singly with 32 clients to our best one.
+and it ends with the last commit. Up to four clients are processes, more are threads in four, as web
+processes have them. `single_at_32` is our rate singly with 32 clients to our best one.
 
 With `--everything` it compares settle and dispatch with everything on to the same with everything
 off instead: `settle_everything.py`.
@@ -34,11 +35,11 @@ from benchmarks.settle_everything import NOTHING, ratios_of_everything
 
 FLOOR = Path(__file__).with_name("settle_floor.sql")
 SESSIONS = {100: 10_000, 1: 1_000}
-FLOOR_CLIENTS = (1, 8, 32)
-OUR_CLIENTS = (1, 2, 8, 32)
-QUICK_OUR_CLIENTS = {100: (2, 8), 1: (2, 8, 32)}
+FLOOR_CLIENTS = (1, 4, 8, 32)
+OUR_CLIENTS = (1, 2, 4, 8, 32)
+QUICK_OUR_CLIENTS = {100: (2, 8), 1: (4, 32)}
 MANY = 32
-DEADLINE_SECONDS = 120.0
+PROCESSES = 4
 _TPS = re.compile(r"^tps = (\S+) \(without initial connection time\)", re.MULTILINE)
 
 
@@ -182,28 +183,32 @@ def _rate(
     """
     from django.db import connection
 
-    from benchmarks.settle_client import client, dispatch_rest, warm_sessions
+    from benchmarks.settle_client import (
+        DEADLINE_SECONDS,
+        Share,
+        dispatch_rest,
+        warm_sessions,
+    )
+    from benchmarks.settle_client import clients as run_clients
 
     warm = warm_sessions(size)
+    rest = ids[clients * warm :]
+    shares = [
+        Share(ids[number * warm : (number + 1) * warm], rest[number::clients])
+        for number in range(clients)
+    ]
     # Clients are forked from a process that has imported everything, and has no connection.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([client.__module__])
-    barrier = context.Barrier(clients + 1, timeout=DEADLINE_SECONDS)
+    context.set_forkserver_preload([run_clients.__module__])
+    processes = min(clients, PROCESSES)
+    barrier = context.Barrier(processes + 1, timeout=DEADLINE_SECONDS)
     timings: multiprocessing.Queue[tuple[float, float]] = context.Queue()
     workers = [
         context.Process(
-            target=client,
-            args=(
-                url,
-                ids[number * warm : (number + 1) * warm],
-                ids[clients * warm + number :: clients],
-                size,
-                barrier,
-                timings,
-                everything,
-            ),
+            target=run_clients,
+            args=(url, shares[number::processes], size, barrier, timings, everything),
         )
-        for number in range(clients)
+        for number in range(processes)
     ]
     for worker in workers:
         worker.start()
@@ -212,12 +217,12 @@ def _rate(
     with connection.cursor() as cursor:
         cursor.execute("CHECKPOINT")
     barrier.wait()
-    times = [timings.get(timeout=DEADLINE_SECONDS) for _ in workers]
-    rest = dispatch_rest(size)
+    times = [timings.get(timeout=DEADLINE_SECONDS) for _ in shares]
+    late = dispatch_rest(size)
     for worker in workers:
         worker.join()
     require_decided(ids)
-    seconds = max(end for _, end in times) - min(began for began, _ in times) + rest
+    seconds = max(end for _, end in times) - min(began for began, _ in times) + late
     return (len(ids) - clients * warm) / seconds
 
 

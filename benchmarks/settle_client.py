@@ -1,12 +1,13 @@
-"""A client of `settle.py`: one process that settles and dispatches its share of sessions.
+"""The clients of `settle.py`, which settle and dispatch their shares of sessions.
 
 The server of `multiprocessing` that forks clients imports this module once, with all of Django, so
 that 32 clients start in a moment.
 """
 
 import os
+import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +17,18 @@ import django
 
 django.setup()
 
+from reprise import garbage  # noqa: E402  # they need Django
 from retry.evidence.termination import Termination  # noqa: E402  # they need Django
 from sessions_app.services.chains.dispatch import next_due, retries_dispatch  # noqa: E402  # they need Django
 from sessions_app.services.chains.settle import End, sessions_settle  # noqa: E402  # they need Django
 
-WARM_BATCHES = 5
-"""After three, psycopg has prepared every statement."""
+garbage.freeze()  # as every server process and worker does
+
+WARM_BATCHES = 10
+"""After three, psycopg has prepared every statement; five more, and PostgreSQL keeps its plans."""
+DEADLINE_SECONDS = 120.0
+MOST_WARM = 5
+"""Sessions in a batch of those."""
 # Some 16 KiB of output, as an executor sends it.
 LOG_TAIL = "".join(
     [f"step {line:05} loss={1 / (line + 1):.6f} lr=3.0e-4 took 0.41 s\n" for line in range(330)]
@@ -48,28 +55,51 @@ def end(*, everything: bool, attempt: int = 1) -> End:
 
 def warm_sessions(size: int) -> int:
     """Return how many sessions warm a client up."""
-    return WARM_BATCHES * min(size, WARM_BATCHES)
+    return WARM_BATCHES * min(size, MOST_WARM)
 
 
-def client(
-    url: str,
-    warm: list[UUID],
-    ids: list[UUID],
-    size: int,
-    barrier: Any,
-    timings: Any,
-    everything: bool = False,
+@dataclass(frozen=True)
+class Share:
+    """The sessions of one client; the `warm` ones come before the clock."""
+
+    warm: list[UUID]
+    ids: list[UUID]
+
+
+def clients(
+    url: str, shares: list[Share], size: int, barrier: Any, timings: Any, everything: bool = False
 ) -> None:
-    """Settle and dispatch the warm ones, wait for the others, do the share, and send the times."""
+    """Run a process with a client for each share. Send when each of them began and ended.
+
+    As in a web process, clients of one process are threads with a connection each.
+    """
+    from django.db import connections
+
     from reprise.standalone.configuration import use_database
 
     use_database(url)
-    settle(warm, max(1, len(warm) // WARM_BATCHES), everything=everything)
-    barrier.wait()  # all are warm
-    barrier.wait()  # the checkpoint is written
-    began = time.monotonic()
-    settle(ids, size, everything=everything)
-    timings.put((began, time.monotonic()))
+
+    def begin() -> None:
+        barrier.wait()  # all are warm
+        barrier.wait()  # the checkpoint is written
+
+    warm = threading.Barrier(len(shares), begin, DEADLINE_SECONDS)
+
+    def client(share: Share) -> None:
+        settle(share.warm, max(1, len(share.warm) // WARM_BATCHES), everything=everything)
+        warm.wait()
+        began = time.monotonic()
+        settle(share.ids, size, everything=everything)
+        timings.put((began, time.monotonic()))
+        connections.close_all()
+
+    first, *others = shares
+    threads = [threading.Thread(target=client, args=(share,), daemon=True) for share in others]
+    for thread in threads:
+        thread.start()
+    client(first)
+    for thread in threads:
+        thread.join()
 
 
 def settle(ids: list[UUID], size: int, *, everything: bool, attempt: int = 1) -> None:
