@@ -117,12 +117,20 @@ def _preempting() -> list[str]:
     return list(alive.order_by("pk").values_list("name", flat=True))
 
 
+def _projects_served(now: datetime) -> list[int] | None:
+    """Return the projects that living executors serve; None for all. What waits in others has no
+    share: nobody could run it."""
+    alive = Executor.objects.filter(last_seen_at__gte=silent_before(now))
+    served = set(alive.values_list("projects", flat=True))
+    return None if None in served else [each for each in served if each is not None]
+
+
 def _view() -> tuple[_View, dict[bool, Shares]]:
     """Return what executors share, and what queues hold once all plans are carried out: by whether
     those of dry runs count as well."""
     now = database_now()
     usage = usage_levels({}, now)
-    waiting = [queue.id for queue in busy_queues(None)]
+    waiting = [queue.id for queue in busy_queues(_projects_served(now))]
     active = {*waiting, *usage.holds}
     factors = dict(Queue.objects.filter(pk__in=active).values_list("pk", "priority_factor"))
     found = shares(factors, usage.holds) if factors else Shares({}, {})

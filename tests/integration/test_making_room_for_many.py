@@ -269,3 +269,13 @@ def test_a_reservation_of_a_starved_session_outlives_an_old_plan(at: Project) ->
     Reservation.objects.create(executor=played.executor, session_id=taker, nodes=["a"])
     room_make()
     assert takers() == {taker}
+
+
+def test_what_waits_where_nobody_could_run_it_has_no_share(at: Project) -> None:
+    played = wide()
+    played.executor.projects.add(at)
+    fill(at, played, 16)
+    come(at, 16)
+    for number in range(3):
+        submit(factories.project(f"other-{number}"), resources={"cpu": "1"})
+    assert room_make() == MadeRoom(7, 7), "of two queues, not of five"
