@@ -145,13 +145,19 @@ def _in_orders(running: Iterable[Running], shares: Shares) -> list[list[Running]
 
     As it is, many small sessions would go before a large one that is as old.
     """
-
-    def rank(one: Running, lost: float) -> tuple[int, float, float, int, UUID]:
-        return one.rank, -shares.above(one.queue), lost, one.ask.pods, one.id
-
     found = list(running)
-    by_room = sorted(found, key=lambda one: rank(one, one.lost / one.size if one.size else 0.0))
-    return [sorted(found, key=lambda one: rank(one, one.lost)), by_room]
+    above = {queue: -shares.above(queue) for queue in {each.queue for each in found}}
+
+    def as_it_is(one: Running) -> tuple[int, float, float, int, UUID]:
+        return one.rank, above[one.queue], one.lost, one.ask.pods, one.id
+
+    def by_room(one: Running) -> tuple[int, float, float, int, UUID]:
+        lost = one.lost / one.size if one.size else 0.0
+        return one.rank, above[one.queue], lost, one.ask.pods, one.id
+
+    found.sort(key=as_it_is)
+    other = sorted(found, key=by_room)
+    return [found] if other == found else [found, other]
 
 
 def _plan(
@@ -216,8 +222,10 @@ def _by_node(running: Iterable[Running], nodes: Iterable[str]) -> dict[str, list
     """Return the sessions on each of these nodes, in their order."""
     found: dict[str, list[Running]] = {name: [] for name in nodes}
     for each in running:
-        for name in set(each.nodes) & found.keys():
-            found[name].append(each)
+        names = each.nodes if len(each.nodes) == 1 else set(each.nodes)
+        for name in names:
+            if name in found:
+                found[name].append(each)
     return found
 
 
@@ -244,15 +252,18 @@ def _choose(
     ask: Ask, ordered: Sequence[Running], openings: Mapping[str, Opening], allowed: _Allowed
 ) -> list[Running] | None:
     """Return the first victims in order that are enough, without those that are not needed."""
+    if fits_after(ask, (), openings):
+        return []
     chosen: list[Running] = []
     for each in ordered:
-        if fits_after(ask, chosen, openings):
-            break
         if allowed(chosen, each):
             chosen.append(each)
-    if not fits_after(ask, chosen, openings):
+            if fits_after(ask, chosen, openings):
+                break
+    else:
         return None
-    for each in reversed(list(chosen)):
+    # The last one was needed, or it would have been enough before.
+    for each in reversed(chosen[:-1]):
         rest = [other for other in chosen if other is not each]
         if fits_after(ask, rest, openings):
             chosen = rest

@@ -51,8 +51,9 @@ BY = "scheduler"
 KEPT_FOR = timedelta(seconds=120)
 """How long the room is kept free for its taker at most."""
 REMEMBERED_FOR = timedelta(days=30)
-MOST_PLANS = 100
-"""Plans of one sweep on one executor at most, whose row is locked meanwhile."""
+MOST_PLANS = 50
+"""Plans of one sweep on one executor at most: its row is locked for so long, some 30 ms a plan if
+10,000 sessions run there."""
 _MINUTE = timedelta(minutes=1)
 
 
