@@ -1,11 +1,11 @@
 """Lease rounds: the cost of leasing 500 sessions for different numbers of waiting ones.
 
-With 10,000, 100,000 and 1,000,000 sessions waiting in 1, 100 and 1,000 queues, an executor asks for
-500 of them, a few times one after the other. The oldest tenth of each queue is large, in five
-sizes: on large nodes they are leased first, on small ones the heads of all queues fit nowhere. The
-time is that of the whole round with its commit, and the best of the rounds counts. `growth` is the
-worst ratio of the largest number of sessions to the smallest, over all numbers of queues and both
-cases.
+With 10,000, 100,000 and 1,000,000 sessions waiting in 1, 100 and 1,000 queues, and a tenth as many
+that wait for others, an executor asks for 500 of them, a few times one after the other. The oldest
+tenth of each queue is large, in five sizes: on large nodes they are leased first, on small ones the
+heads of all queues fit nowhere. The time is that of the whole round with its commit, and the best
+of the rounds counts. `growth` is the worst ratio of the largest number of sessions to the smallest,
+over all numbers of queues and both cases.
 
     python -m benchmarks.lease_round [--quick]
 """
@@ -28,6 +28,8 @@ from benchmarks.database import benchmark_database
 WAITING = (10_000, 100_000, 1_000_000)
 QUEUES = (1, 100, 1_000)
 LEASED = 500
+BLOCKED = 0.1
+"""Sessions that wait for others (`depends_on`), by those that wait in their queues."""
 ROUNDS = 6
 """Rounds in each case; 10,000 sessions are enough for them."""
 SMALL, LARGE = ("1",), ("20", "24", "28", "32", "36")
@@ -144,16 +146,18 @@ def _rows(specs: dict[str, list[_Spec]], waiting: int, queues: int) -> Iterator[
         for spec in kind
     }
     lines: list[str] = []
-    for number in range(waiting):
-        kind = specs["large" if number < waiting // 10 else "small"]
+    for number in range(waiting + round(BLOCKED * waiting)):
+        # Those that wait for others are as old as the first ones of each queue, and alike.
+        phase = "waiting" if number < waiting else "blocked"
+        kind = specs["large" if number % waiting < waiting // 10 else "small"]
         # Each queue has the same kinds, however many sessions there are.
         spec = kind[(number % queues + (number // queues if queues < 1_000 else 0)) % len(kind)]
         # Ids grow, like those of sessions created one after the other.
         session = f"{0x0190_0000 + (number >> 16):08x}-{number & 0xFFFF:04x}-7000-8000-000000000000"
-        place, at = places[number % queues], seconds[number // 100]
+        place, at = places[number % queues], seconds[number % waiting // 100]
         lines.append(
             f"{session}\t{spec.id}\t{project}\t{place}\t{owner}\tbench\t\t{number}\tbatch\t0\t"
-            f"PENDING\twaiting\t\t{at}\t\t\t{session}\t{at}{ends[spec.key]}"
+            f"PENDING\t{phase}\t\t{at}\t\t\t{session}\t{at}{ends[spec.key]}"
         )
         if len(lines) == 10_000:
             yield "".join(lines).encode()

@@ -2,16 +2,20 @@
 
 The real lease rounds and the real sweep serve one executor over REST in this process; its runs are
 played by the simulated driver, at the speed of the clock. Beside them stands a model that is
-written from the rules alone. It sees what runs where, and since when. Two cases:
+written from the rules alone. It sees what runs where, and since when. Four cases:
 
 * arrival: a queue has the pool for itself, with runs that do not end; then an equal one comes, with
   sessions as large as its share. `time_to_fair_share` is the time in seconds until that one holds
   what `reclaim_below` asks for. It should be at most 30 s more than `reclaim_after`.
+* many: the same on more nodes, with many small sessions in both queues, and a `preempt_rate` that
+  lets all of them make room at once. `time_of_small` should be at most 30 s more, too.
+* rate: the same with the shipped `preempt_rate`. `rate_used` is how many sessions made room within
+  each minute at most, by what the rate allows: at most 1, and near 1 if sweeps use what they may.
 * losses: the pool is full of runs of many sizes and ages, of one class; sessions of a higher class
   come one after the other. `loss_ratio` is the run time that was lost, by the least that would have
   been enough. It should be at most 1.3.
 
-`preempted_needlessly` counts the sessions, of both cases, that stopped without need: the one for
+`preempted_needlessly` counts the sessions, of all cases, that stopped without need: the one for
 which they did never started, or had room without them, or their queue had no more than its share.
 
 With `--quick` a queue waits for 10 s instead of the shipped 120 s, and fewer sessions come.
@@ -25,8 +29,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from itertools import groupby
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
@@ -54,14 +61,20 @@ SWEEPS_AFTER = 3
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a run: seconds below the share, between two sweeps, and sessions that come."""
+    """The size of a run: seconds below the share and between two sweeps, sessions that come."""
 
     reclaim_after: float
     sweep: float
     takers: int
+    minute: float
+    """The minute that `preempt_rate` counts."""
 
 
-WHOLE, SMALL = Size(120.0, 10.0, 60), Size(10.0, 5.0, 10)
+WHOLE, SMALL = Size(120.0, 10.0, 60, 60.0), Size(10.0, 5.0, 10, 6.0)
+SMALL_NODES = 4
+"""Nodes of the cases with small sessions."""
+MINUTES, SWEEPS_A_MINUTE = 2, 6
+"""How long the case of the rate lasts, and how often it sweeps."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +106,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="waits less, and fewer sessions come")
     size = SMALL if parser.parse_args().quick else WHOLE
     with benchmark_database("reprise_bench_preemption"), quiet():
-        needless, seconds = _arrival(size)
+        vain, seconds = _arrival(size, Arrival("arrival"))
+        of_many, seconds_of_small = _arrival(size, Arrival("many", SMALL_NODES, 1, rate=1.0))
+        at_rate, used = _at_rate(size)
         more, ratio = _losses(size)
     figures = {
-        "preempted_needlessly": needless + more,
+        "preempted_needlessly": vain + of_many + at_rate + more,
         "time_to_fair_share": round(seconds, 1),
+        "time_of_small": round(seconds_of_small, 1),
+        "rate_used": round(used, 3),
         "reclaim_after": size.reclaim_after,
         "loss_ratio": round(ratio, 3),
     }
@@ -172,31 +189,37 @@ class Cluster(World):
         """Return the CPUs that a queue holds."""
         return held(self.running)[queue]
 
-    def in_vain(self, plan: Plan, cpus: int) -> int:
-        """Return the number of sessions that stopped without need, for one of so many CPUs."""
-        if plan.taker not in self.running and plan.taker not in self.ended:
-            return len(plan.victims)
-        return len(needless(plan, cpus, self.nodes))
+    def in_vain(self, plans: Sequence[Plan], cpus: int) -> int:
+        """Return the number of sessions that stopped without need, for some of so many CPUs each,
+        all in one sweep."""
+        started = self.running.keys() | self.ended.keys()
+        vain = sum(len(plan.victims) for plan in plans if plan.taker not in started)
+        return vain or len(needless(plans, cpus, self.nodes))
 
 
-def _arrival(size: Size) -> tuple[int, float]:
+@dataclass(frozen=True)
+class Arrival:
+    """A queue that has the pool for itself until an equal one comes."""
+
+    name: str
+    nodes: int = 2
+    cpus: int = CPUS
+    """CPUs of the sessions that come; the others have one."""
+    rate: float | None = None
+    """`preempt_rate`; None for the shipped one."""
+
+
+def _arrival(size: Size, case: Arrival) -> tuple[int, float]:
     """Return the number of sessions that stopped needlessly, and the seconds to the fair share."""
-    cluster = Cluster("arrival", nodes=2)
-    whole = CPUS * len(cluster.nodes)
-    fair = whole / 2
-    for queue in ("early", "late"):
-        cluster.queue(queue)
+    with with_settings(reclaim_after=size.reclaim_after, **_rate(case)):
+        cluster = _full(case)
+        fair = CPUS * case.nodes / 2
 
-    def has_its_share() -> bool:
-        return cluster.held("late") >= LEAST * fair
+        def has_its_share() -> bool:
+            return cluster.held("late") >= LEAST * fair
 
-    plans: list[Plan] = []
-    with with_settings(reclaim_after=size.reclaim_after):
-        cluster.submit("early", 2 * whole, seconds=FOREVER)
-        if not cluster.play(lambda: cluster.held("early") == whole):
-            raise SystemExit("the pool did not fill: the machine is too slow")
+        plans: list[Plan] = []
         came = cluster.now
-        cluster.submit("late", 4, CPUS, seconds=FOREVER)
         while not has_its_share() and cluster.now < came + size.reclaim_after + PATIENCE:
             plans += cluster.sweep()
             cluster.play(has_its_share, size.sweep)
@@ -204,15 +227,59 @@ def _arrival(size: Size) -> tuple[int, float]:
         for _ in range(SWEEPS_AFTER):
             plans += cluster.sweep()
             cluster.rest(size.sweep / SWEEPS_AFTER)
-    print(f"arrival: {seconds:.1f} s to the fair share, {size.reclaim_after:g} s of waiting")
-    return sum(_unfair(plan, fair) or cluster.in_vain(plan, CPUS) for plan in plans), seconds
+    print(f"{case.name}: {seconds:.1f} s to the share, {size.reclaim_after:g} s of waiting")
+    return _in_vain(cluster, plans, fair, case.cpus), seconds
 
 
-def _unfair(plan: Plan, fair: float) -> int:
-    """Return the number of sessions that stopped though the shares of queues did not ask for it."""
-    before, after = held(plan.running), held(plan.running, set(plan.victims))
-    rightly = before["late"] < LEAST * fair and before["early"] > MOST * fair
-    return 0 if rightly and after["early"] >= fair else len(plan.victims)
+def _at_rate(size: Size) -> tuple[int, float]:
+    """Return the number of sessions that stopped needlessly, and the most that made room within a
+    minute, by what the rate allows."""
+    from django.conf import settings
+
+    from scheduler.services import preemptions
+
+    case = Arrival("rate", SMALL_NODES, 1)
+    plans: list[Plan] = []
+    minute = timedelta(seconds=size.minute)
+    with with_settings(reclaim_after=0.0), patch.object(preemptions, "_MINUTE", minute):
+        cluster = _full(case)
+        allowed = int(settings.REPRISE["preempt_rate"] * CPUS * case.nodes)
+        end = cluster.now + MINUTES * size.minute
+        while cluster.now < end:
+            plans += cluster.sweep()
+            cluster.rest(size.minute / SWEEPS_A_MINUTE)
+    times = [plan.at for plan in plans for _ in plan.victims]
+    worst = max(sum(at - size.minute < each <= at for each in times) for at in times)
+    print(f"rate: {worst} of {allowed} sessions within a minute, {len(times)} in all")
+    return _in_vain(cluster, plans, CPUS * case.nodes / 2, case.cpus), worst / allowed
+
+
+def _rate(case: Arrival) -> dict[str, float]:
+    return {} if case.rate is None else {"preempt_rate": case.rate}
+
+
+def _full(case: Arrival) -> Cluster:
+    """Return a cluster that is full of one queue, as another one comes."""
+    from scheduler.allocation.queue_usage import queue_usage_refresh
+
+    cluster = Cluster(case.name, nodes=case.nodes)
+    whole = CPUS * len(cluster.nodes)
+    for queue in ("early", "late"):
+        cluster.queue(queue)
+    cluster.submit("early", 2 * whole, seconds=FOREVER)
+    if not cluster.play(lambda: cluster.held("early") == whole):
+        raise SystemExit("the pool did not fill: the machine is too slow")
+    queue_usage_refresh()  # shares are of the nodes that it has by now
+    cluster.rest(BETWEEN)  # until all of them say that they run
+    cluster.submit("late", 2 * whole // case.cpus, case.cpus, seconds=FOREVER)
+    return cluster
+
+
+def _in_vain(cluster: Cluster, plans: Iterable[Plan], fair: float, cpus: int) -> int:
+    """Return the number of sessions that stopped without need, by the shares of queues or for their
+    takers, which have so many CPUs each. Plans of one sweep are judged together."""
+    sweeps = [list(each) for _, each in groupby(plans, key=lambda plan: plan.at)]
+    return sum(unfair(each, cpus, fair) or cluster.in_vain(each, cpus) for each in sweeps)
 
 
 def _losses(size: Size) -> tuple[int, float]:
@@ -233,7 +300,7 @@ def _losses(size: Size) -> tuple[int, float]:
             plan = _make_room(cluster, cpus, taker + 1)
             if plan is None:
                 continue
-            vain += cluster.in_vain(plan, cpus)
+            vain += cluster.in_vain([plan], cpus)
             lost += sum(plan.at - plan.running[each].since for each in plan.victims)
             least += least_loss(cpus, plan.running.values(), cluster.nodes, plan.at)
             cluster.rest(random.random())
@@ -264,21 +331,38 @@ def held(running: Running, without: Collection[UUID] = ()) -> Counter[str]:
     return found
 
 
-def fits(cpus: int, running: Running, nodes: Iterable[str], without: Collection[UUID]) -> bool:
-    """Return whether a session fits on a node, if these are gone."""
+def places(cpus: int, running: Running, nodes: Iterable[str], without: Collection[UUID]) -> int:
+    """Return how many sessions of so many CPUs fit on the nodes, if these are gone."""
     left = dict.fromkeys(nodes, CPUS)
     for key, run in running.items():
         if key not in without:
             left[run.node] -= run.cpus
-    return any(free >= cpus for free in left.values())
+    return sum(free // cpus for free in left.values())
 
 
-def needless(plan: Plan, cpus: int, nodes: Collection[str]) -> list[UUID]:
-    """Return the victims without which it would have been enough; all, if it was not."""
-    gone = set(plan.victims)
-    if not fits(cpus, plan.running, nodes, gone):
-        return plan.victims
-    return [each for each in plan.victims if fits(cpus, plan.running, nodes, gone - {each})]
+def needless(plans: Sequence[Plan], cpus: int, nodes: Collection[str]) -> list[UUID]:
+    """Return the victims of one sweep without which it would have been enough for all its takers;
+    all victims, if it was not enough."""
+    victims, running = [each for plan in plans for each in plan.victims], plans[0].running
+    gone = set(victims)
+    if places(cpus, running, nodes, gone) < len(plans):
+        return victims
+    return [each for each in victims if places(cpus, running, nodes, gone - {each}) >= len(plans)]
+
+
+def unfair(plans: Sequence[Plan], cpus: int, fair: float) -> int:
+    """Return the number of sessions that stopped in one sweep though the shares of queues, with the
+    plans before, did not ask for it."""
+    vain, late = 0, held(plans[0].running)["late"]
+    gone: set[UUID] = set()
+    for plan in plans:
+        before, after = held(plan.running, gone), held(plan.running, gone | {*plan.victims})
+        rightly = late < LEAST * fair and before["early"] > MOST * fair
+        if not rightly or after["early"] < fair:
+            vain += len(plan.victims)
+        gone.update(plan.victims)
+        late += cpus
+    return vain
 
 
 def least_loss(cpus: int, running: Iterable[Run], nodes: Iterable[str], now: float) -> float:

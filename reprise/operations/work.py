@@ -202,9 +202,12 @@ def queues(cordoned: Sequence[Queue], waiting: dict[int, Count]) -> Iterator[Pro
 
 
 def reservations(kept: Sequence[Reservation]) -> Iterator[Problem]:
-    """Yield the nodes that are kept free for sessions that waited for too long."""
+    """Yield the nodes that are kept free for sessions that waited for too long, or for which others
+    make room."""
     for row in kept:
         nodes = f"node{'s' * (len(row.nodes) > 1)} {', '.join(row.nodes[:SHOWN])}"
+        if not row.nodes:  # its executor has none
+            nodes = "a session slot"
         verb = "are" if len(row.nodes) > 1 else "is"
         yield Problem(
             "reservation",

@@ -96,13 +96,26 @@ class Site:
         """Return the plan of the line's next grant. Each grant is asked for once."""
         return self._planned[line].popleft()
 
-    def reserve(self, line: WaitingLine, before: Sequence[str]) -> list[str]:
-        """Keep nodes free for a line that waits for room. Return their names.
+    def take_kept(self, line: WaitingLine, nodes: Sequence[str], others: frozenset[str]) -> bool:
+        """Take room for a session of a line that has `nodes` reserved: there if it fits, else where
+        nothing is kept for others. Return False if it fits on neither."""
+        ask, avoid = self._spots[line]
+        found = self._room.place_on(ask, nodes, avoid) if nodes else None
+        if found is None:
+            found = self._room.place(ask, _with(avoid, others))
+        if found is not None:
+            self._planned[line].append(Plan(found))
+        return found is not None
 
-        They are those reserved `before`, or else those on which it will fit first.
+    def keep(self, line: WaitingLine, nodes: Sequence[str]) -> bool:
+        """Keep the room that a session of a line has reserved. Return False if a node is gone."""
+        return self._room.keep(nodes, self._spots[line][0])
+
+    def reserve(self, line: WaitingLine) -> list[str]:
+        """Keep the nodes free on which a session of a line that waits for room will fit first.
+
+        Return their names.
         """
-        if self._room.keep(before):
-            return list(before)
         ask, avoid = self._spots[line]
         # If nothing else could ever hold it, a suspect node has to.
         return self._room.reserve(ask, avoid) or self._room.reserve(ask, self._nodes_avoided[line])
@@ -155,3 +168,10 @@ class Site:
         ):
             return node
         return ""
+
+
+def _with(avoid: Avoid, more: frozenset[str]) -> frozenset[str]:
+    """Return the names of all nodes that are avoided."""
+    if isinstance(avoid, frozenset):
+        return avoid | more
+    return more | {avoid} if avoid else more

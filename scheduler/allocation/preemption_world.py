@@ -9,8 +9,9 @@ from uuid import UUID
 from django.db import connection
 
 from podspec.resources import Amounts
+from scheduler.allocation.holdings import held_amounts
 from scheduler.allocation.queue_usage import amounts_used
-from scheduler.allocation.round import queue_limit
+from scheduler.allocation.round import MOST_HEADS, queue_limit
 from scheduler.allocation.waiting_lines import (
     BusyQueue,
     Reading,
@@ -29,10 +30,12 @@ from sessions_app.models import PriorityClass
 
 
 class Head(NamedTuple):
-    """The first waiting session of a line that an empty executor could run, but this one cannot."""
+    """A session near the head of a line that an empty executor could run, but this one cannot."""
 
     id: UUID
     project_id: int
+    key: int
+    """The scheduling key of its line."""
     taker: Taker
     avoid: Avoid
 
@@ -49,59 +52,80 @@ class Candidate(NamedTuple):
     fencing_token: int
 
 
+class Free(NamedTuple):
+    """The free room of an executor, and its free session slots."""
+
+    room: Room
+    slots: int
+
+
+class Limits:
+    """The limits of queues as read without locks, and the pool that sizes are shares of."""
+
+    def __init__(self, queues: Sequence[BusyQueue], quotas: Quotas, pool: Amounts):
+        limited = {queue.id for queue in queues if queue.resource_limits}
+        self._used = amounts_used(queues=limited) if limited else {}
+        self._quotas = quotas
+        self.pool = pool
+
+    def of(self, queue: BusyQueue) -> list[Limit]:
+        """Return the limits of a queue."""
+        own = queue_limit(queue.resource_limits, self._used.get(queue.id, {}))
+        quotas = self._quotas.of(queue.project_id)
+        return [own, *(Limit("", {each.name: each.limit - each.used}) for each in quotas)]
+
+
 def heads_without_room(
-    executor: Executor, room: Room, queues: Sequence[BusyQueue], quotas: Quotas, pool: Amounts
-) -> list[Head]:
-    """Return the heads of lines that wait for nothing but room here, in their order: the highest
-    class first, then the oldest."""
+    executor: Executor, free: Free, queues: Sequence[BusyQueue], limits: Limits, most: int
+) -> list[list[Head]]:
+    """Return the first sessions of lines that wait for nothing but room here, at most `most` of
+    each, in their order."""
     wishes = wishes_of(queues)
-    limited = {queue.id for queue in queues if queue.resource_limits}
-    used = amounts_used(queues=limited) if limited else {}
     lines: list[tuple[BusyQueue, WaitingLine, Avoid]] = []
     for queue in queues:
-        limits = [queue_limit(queue.resource_limits, used.get(queue.id, {}))]
-        limits += [
-            Limit("", {quota.name: quota.limit - quota.used})
-            for quota in quotas.of(queue.project_id)
-        ]
+        known = limits.of(queue)
         for key in queue.keys:
             wish = wishes.get(key)
-            if wish is None or any(limit.exceeded_by(wish.taken) for limit in limits):
+            if wish is None or any(limit.exceeded_by(wish.taken) for limit in known):
                 continue
-            avoid = _waits_for_room(executor, room, wish)
+            avoid = _waits_for_room(executor, free, wish)
             if avoid is not None:
-                line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, pool))
+                line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, limits.pool))
                 lines.append((queue, line, avoid))
-    return _heads(lines, wishes)
+    return _heads(lines, wishes, most)
 
 
-def _waits_for_room(executor: Executor, room: Room, wish: Wish) -> Avoid | None:
-    """Return what the wish avoids here if it waits for room; None if it does not, or never fits."""
-    if executor.name in wish.avoid_executors:
+def _waits_for_room(executor: Executor, free: Free, wish: Wish) -> Avoid | None:
+    """Return what the wish avoids here if it waits for room or for a session slot; None if it does
+    not, or never fits."""
+    if executor.name in wish.avoid_executors or not wish.takes(executor.labels):
         return None
     node = wish.node_avoided_on(executor.name) if wish.node else ""
     avoid: Avoid = executor.suspect_nodes | {node} if node else executor.suspect_nodes
-    misfit = room.misfit(wish.ask, avoid)
-    return avoid if misfit is not None and misfit.ever else None
+    misfit = free.room.misfit(wish.ask, avoid)
+    waits = free.slots < 1 if misfit is None else misfit.ever
+    return avoid if waits else None
 
 
 def _heads(
-    lines: Sequence[tuple[BusyQueue, WaitingLine, Avoid]], wishes: Mapping[int, Wish]
-) -> list[Head]:
+    lines: Sequence[tuple[BusyQueue, WaitingLine, Avoid]], wishes: Mapping[int, Wish], most: int
+) -> list[list[Head]]:
     if not lines:
         return []
-    heads_read([Reading(queue.id, line, 0, 1) for queue, line, _ in lines])
+    wanted = min(most, max(MOST_HEADS // len(lines), 2))
+    heads_read([Reading(queue.id, line, 0, wanted) for queue, line, _ in lines])
     found = []
     for queue, line, avoid in lines:
-        if line.heads:
-            order = line.heads[0]
+        heads = []
+        for order in line.heads:
             rank = unfolded(-order.negative_priority).rank
             taker = Taker(queue.id, rank, wishes[line.key].ask, line.size)
-            found.append(Head(order.id, queue.project_id, taker, avoid))
-    return sorted(found, key=lambda each: (-each.taker.rank, each.made_at, each.id))
+            heads.append(Head(order.id, queue.project_id, line.key, taker, avoid))
+        found.append(heads)
+    return [heads for heads in found if heads]
 
 
-# Of several pods only one node is ever reported, so that gangs without planned nodes are left out.
+# Of several pods only one node is ever reported.
 _RUNNING = """
     SELECT s.id, l.fencing_token, s.queue_id, s.priority, c.resources::text, c.cluster_size,
         CASE WHEN s.node <> '' AND c.cluster_size = 1
@@ -131,12 +155,64 @@ def candidates(executor: Executor, now: datetime, pool: Amounts) -> list[Candida
         rank = unfolded(stored).rank
         protected_for = protections.get(rank, 0.0)
         names = tuple(json.loads(nodes))
-        if protected_for is None or (ran and ran < protected_for) or len(names) != pods:
+        if protected_for is None or (ran and ran < protected_for):
             continue
         ask = Ask(amounts_of(resources), pods)
         lost = pods * seconds_lost(ran, json.loads(progress) if progress else {})
-        one = Running(session_id, queue, rank, ask, names, cost(ask.whole, pool), lost)
+        known = names if len(names) == pods else ()
+        one = Running(session_id, queue, rank, ask, known, _size(resources, pods, pool), lost)
         found.append(Candidate(one, token))
+    return found
+
+
+def _size(resources: str, pods: int, pool: Amounts) -> float:
+    return cost(held_amounts(resources, pods, 1), pool)
+
+
+class Underway(NamedTuple):
+    """The plans of earlier sweeps that are not over: their takers wait, their victims stop."""
+
+    takers: dict[UUID, tuple[int, int, float]]
+    """Of each the executor, the queue, and the size."""
+    victims: dict[UUID, tuple[int, int, float]]
+
+    def changes(self) -> list[tuple[int, float]]:
+        """Return by how much each queue will hold more or less: (queue, size)."""
+        more = [(queue, size) for _, queue, size in self.takers.values()]
+        return more + [(queue, -size) for _, queue, size in self.victims.values()]
+
+    def slots(self, executor: int) -> int:
+        """Return how many session slots will become free on an executor; negative: be taken."""
+        stopping = sum(each[0] == executor for each in self.victims.values())
+        return stopping - sum(each[0] == executor for each in self.takers.values())
+
+
+# A victim that needs longer than this to stop counts as running again.
+_UNDERWAY = """
+    SELECT p.dry_run, p.executor_id, p.taker_id, t.queue_id, tc.resources::text, tc.cluster_size,
+        p.victim_id, v.queue_id, vc.resources::text, vc.cluster_size
+    FROM scheduler_preemption p
+    LEFT JOIN sessions_app_session t ON t.id = p.taker_id AND t.phase = 'waiting'
+    LEFT JOIN sessions_app_sessionspec tc ON tc.id = t.spec_id
+    LEFT JOIN sessions_app_session v ON v.id = p.victim_id AND v.phase = 'live'
+        AND (p.dry_run OR v.gave_way_to = p.taker_id)
+    LEFT JOIN sessions_app_sessionspec vc ON vc.id = v.spec_id
+    WHERE p.planned_at > %(now)s - interval '1 hour'
+        AND (p.until > %(now)s OR (v.status = 'TERMINATING' AND NOT p.dry_run))
+"""
+
+
+def plans_underway(now: datetime, pool: Amounts) -> tuple[Underway, Underway]:
+    """Return the plans that are being carried out, and those of dry runs."""
+    found: tuple[Underway, Underway] = Underway({}, {}), Underway({}, {})
+    with connection.cursor() as cursor:
+        cursor.execute(_UNDERWAY, {"now": now})
+        for dry, executor, *sides in cursor.fetchall():
+            takers, victims = found[dry]
+            for side, known in ((sides[:4], takers), (sides[4:], victims)):
+                session, queue, resources, pods = side
+                if queue is not None:
+                    known[session] = executor, queue, _size(resources, pods, pool)
     return found
 
 

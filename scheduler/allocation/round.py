@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.holdings import Held, room_beside
+from scheduler.allocation.kept_room import KeptRoom
 from scheduler.allocation.patience import Patience
 from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
@@ -79,8 +79,7 @@ class Allocation:
         self._patience = Patience(executor, now)
         self._before: Reserved = executor.reserved or {}
         """The reservations that the round before has left."""
-        self._reservations: dict[str, list[str]] = {}
-        """The reservations that this round leaves."""
+        self._kept = KeptRoom(self._before)
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -106,6 +105,7 @@ class Allocation:
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
         self._quotas = quotas_read(projects, waiting=False, live=True)
         self._queues = busy_queues(projects, without=troubled_projects(self._executor))
+        self._kept.show_lines(self._queues)
         self._wishes = wishes_of(self._queues)
         if self._queues:
             with waiting_lines_by_index():
@@ -114,12 +114,12 @@ class Allocation:
         self._save_reservations()
 
     def _save_reservations(self) -> None:
-        for session in self.sessions:
-            self._reservations.pop(str(session.id), None)
-        reservations_write(self._executor, self._before, self._reservations)
+        self._kept.leased({str(session.id) for session in self.sessions})
+        reservations_write(self._executor, self._before, self._kept.now)
 
     def _fill(self) -> None:
         for _ in range(PASSES):
+            self._kept.leased({str(session.id) for session in self.sessions})
             site = Site(self._executor, self._room(), self._alternatives)
             grants = self._divide(site)
             if not grants or self._claim(site, grants) == len(grants):
@@ -186,16 +186,21 @@ class Allocation:
             ).waiting_lines
         ]
         self._remember(claimants)
-        self._keep_room(site)
+        # The first sessions of a line are those that an earlier pass has locked.
+        queue_of = {line: each.queue for each in claimants for line in each.waiting_lines}
+        read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
+        slots = self._slots - len(self.sessions)
+        first = self._kept.grant(site, claimants, slots, read)
+        self._keep_room(site, [(queue, line) for line, queue in queue_of.items()])
         division = Division(
             claimants,
             place=site.book,
-            slots=self._slots - len(self.sessions),
+            slots=slots - len(first),
             retry_share=settings.REPRISE["retry_share"],
         )
-        self._read_and_divide(site, division, claimants)
+        self._read_and_divide(site, division, queue_of, read)
         self.left_waiting = site.left_waiting + sum(queue.id not in limits for queue in ready)
-        return division.grants
+        return [*first, *division.grants]
 
     def _waiting_lines(self, site: Site, queue: BusyQueue) -> list[WaitingLine]:
         """Return the lines of a queue from which this executor could take sessions now."""
@@ -272,56 +277,50 @@ class Allocation:
             limits[queue_id] = limit
         return limits
 
-    def _keep_room(self, site: Site) -> None:
-        """Keep nodes free for starved sessions, the same ones in each round.
+    def _keep_room(self, site: Site, ready: Sequence[tuple[int, WaitingLine]]) -> None:
+        """Keep room for sessions that have a reservation, and reserve nodes for starved ones.
 
         Otherwise smaller sessions, which fit whenever anything ends, would take the room forever.
         """
-        self._reservations = self._reserve(site)
+        full = self._within_limits(site.full)
+        hesitant = self._within_limits(site.hesitant)
+        waiting = [(queue.id, line) for queue, line in (*full, *hesitant)]
+        kept = self._kept.keep(site, [*waiting, *ready])
+        for line in self._starved_lines(full):
+            if kept and kept + line.size > MOST_RESERVED:
+                break
+            kept += self._kept.reserve(site, line)
 
-    def _reserve(self, site: Site) -> dict[str, list[str]]:
-        """Return the nodes that are kept free now, by session id."""
-        limited = {queue.id for queue, _ in site.full if queue.resource_limits}
+    def _within_limits(
+        self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]
+    ) -> list[tuple[BusyQueue, WaitingLine]]:
+        """Return the lines that no limit holds back."""
+        limited = {queue.id for queue, _ in waiting if queue.resource_limits}
         used = amounts_used(queues=limited) if limited else {}
-        waiting = [
+        return [
             (queue, line)
-            for queue, line in site.full
+            for queue, line in waiting
             if not any(limit.exceeded_by(line.amounts) for limit in self._known(queue, used))
         ]
-        if not waiting:
-            return {}
-        heads_read([Reading(queue.id, line, 0, 1) for queue, line in waiting])
-        reserved: dict[str, list[str]] = {}
-        whole = 0.0
-        for line in self._by_claim(waiting):
-            whole += line.size
-            session = str(line.heads[0].id)
-            # What others have made room for stays reserved.
-            if reserved and whole > MOST_RESERVED and session not in self._before:
-                break
-            if nodes := site.reserve(line, self._before.get(session, ())):
-                reserved[session] = nodes
-            else:
-                # Only nodes that its cluster has yet to add could hold it.
-                whole -= line.size
-        return reserved
 
-    def _by_claim(self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
-        """Return the lines whose heads are starved: of the queue furthest below its share first,
-        then the oldest. Those that have a reservation keep their place before all others."""
+    def _starved_lines(self, full: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
+        """Return the lines whose heads are starved and have no reservation: of the queue furthest
+        below its share first, then the oldest."""
+        if not full:
+            return []
+        heads_read([Reading(queue.id, line, 0, 1) for queue, line in full])
         weights = sum(1 / queue.factor for queue in self._queues)
-        starved = [
-            (q, line)
-            for q, line in waiting
-            if self._starved([line]) is not None or str(line.heads[0].id) in self._before
-        ]
 
-        def rank(each: tuple[BusyQueue, WaitingLine]) -> tuple[bool, float, float]:
+        def rank(each: tuple[BusyQueue, WaitingLine]) -> tuple[float, float]:
             queue, line = each
-            fresh = str(line.heads[0].id) not in self._before
             above = self._usage.held(queue.id) - 1 / queue.factor / weights
-            return fresh, above, _made_at(line.heads[0].id)
+            return above, _made_at(line.heads[0].id)
 
+        starved = [
+            (queue, line)
+            for queue, line in full
+            if self._starved([line]) and str(line.heads[0].id) not in self._kept.now
+        ]
         return [line for _, line in sorted(starved, key=rank)]
 
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
@@ -336,30 +335,22 @@ class Allocation:
         made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
         return oldest if made_at < since else None
 
-    def _reserved(self, waiting_lines: Iterable[WaitingLine]) -> WaitingLine | None:
-        """Return a line whose head has a reservation and fits now; keep it until it is leased."""
-        for line in waiting_lines:
-            session = str(line.heads[0].id) if line.heads else ""
-            if nodes := self._before.get(session):
-                self._reservations[session] = nodes
-                return line
-        return None
-
     def _read_and_divide(
-        self, site: Site, division: Division, claimants: Sequence[Claimant]
+        self,
+        site: Site,
+        division: Division,
+        queue_of: Mapping[WaitingLine, int],
+        read: Counter[WaitingLine],
     ) -> None:
         """Divide, and read lines further where needed: each time twice as far."""
-        queue_of = {line: each.queue for each in claimants for line in each.waiting_lines}
         if not queue_of:
             return
-        fair = 2 * self._slots // len(claimants) + 2
+        fair = 2 * self._slots // len(set(queue_of.values())) + 2
         count = max(min(self._slots, fair, MOST_HEADS // len(queue_of)), 2)
-        # The first sessions of a line are those that an earlier pass has locked.
-        read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         while unread := division.go_on():
             wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
             heads_read([Reading(queue_of[line], line, read[line], wanted[line]) for line in unread])
-            if not division.grants and (first := self._reserved(unread) or self._starved(unread)):
+            if not division.grants and (first := self._starved(unread)):
                 site.promise(first)
             read.update(wanted)
 
@@ -372,7 +363,7 @@ class Allocation:
         )
         found = {line: iter(each) for (_, line), each in zip(counts, claimed, strict=True)}
         # Only the cluster knows which node a session gets that waits for one to be added.
-        kept = set(chain.from_iterable(self._reservations.values()))
+        kept = self._kept.nodes
         for claimant, line in grants:
             session, plan = next(found[line], None), site.planned(line)
             if session is None:

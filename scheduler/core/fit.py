@@ -205,6 +205,12 @@ class Room:
             node.place(ask.amounts, pods)
         return [node.name for node, pods in spots for _ in range(pods)]
 
+    def place_on(self, ask: Ask, names: Sequence[str], avoid: Avoid = "") -> list[str] | None:
+        """Take room for a session on some of these nodes, as `place` does on any."""
+        there = frozenset(names)
+        others = (name for name in self._by_name if name not in there)
+        return self.place(ask, _names(avoid).union(others))
+
     def grow(self, ask: Ask, avoid: Avoid = "") -> str | None:
         """Take room for a session on nodes of a template, of which the cluster has to add some.
 
@@ -232,20 +238,32 @@ class Room:
                 self._by_name[name].closed = True
 
     def openings(self, ask: Ask, avoid: Avoid = "") -> dict[str, Opening]:
-        """Return what is free on the nodes that could ever hold a pod of a session, by name."""
+        """Return what is free on the nodes that could ever hold a pod of a session, by name.
+
+        An executor without nodes has one without a name, for what asks for nothing.
+        """
         avoid = _names(avoid)
+        if not any(self._groups):
+            return {"": Opening({}, _UNLIMITED)} if self._fits(ask, avoid) else {}
         return {
             node.name: Opening(node.free, node.slots)
             for node in self._nodes
             if not self._excluded(node, ask, avoid) and _pods_in(node.whole, ask, 1)
         }
 
-    def keep(self, nodes: Sequence[str]) -> bool:
-        """Keep nodes free that were reserved before. Return False if one is gone or closed."""
+    def keep(self, nodes: Sequence[str], ask: Ask | None = None) -> bool:
+        """Keep nodes free that were reserved before. Return False if one is gone or closed.
+
+        If `ask` is that of the session and it has one pod, only its amounts are kept: others get
+        what is free beside them. Which of several pods goes where is open, so their nodes are kept.
+        """
         if not nodes or any(
             name not in self._by_name or self._by_name[name].closed for name in nodes
         ):
             return False
+        if ask is not None and ask.pods == 1 and len(nodes) == 1:
+            self._by_name[nodes[0]].place(ask.amounts, 1)
+            return True
         for name in nodes:
             self._by_name[name].free = {}
         return True

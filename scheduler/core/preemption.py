@@ -1,6 +1,7 @@
 """Preemption: which running sessions make room for one that waits. Pure.
 
-A plan frees whole sessions only. No victim of a plan can be left out of it.
+A plan frees whole sessions only. No victim of a plan can be left out of it. `preemption_plans.py`
+makes several plans, one after the other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,11 @@ SURPLUS = 1.1
 
 
 class Running(NamedTuple):
-    """A running session that may make room, by its class. `nodes` has one node a rank."""
+    """A running session that may make room, by its class.
+
+    `nodes` has one node a rank. It is empty if not all of them are known: such a session can only
+    free a session slot.
+    """
 
     id: UUID
     queue: int
@@ -59,12 +64,29 @@ class Shares(NamedTuple):
         """Return how far a queue is above its share, in parts of the pool; negative: below."""
         return self.held.get(queue, 0.0) - self.fair.get(queue, 0.0)
 
+    def moved(self, changes: Iterable[tuple[int, float]]) -> "Shares":
+        """Return the shares after these changes of what queues hold: (queue, size)."""
+        held = dict(self.held)
+        for queue, size in changes:
+            held[queue] = held.get(queue, 0.0) + size
+        return Shares(held, self.fair)
+
 
 class Plan(NamedTuple):
-    """The sessions that make room, and the nodes on which they do."""
+    """The sessions that make room, and the nodes on which it is kept for the taker."""
 
     victims: list[Running]
     nodes: list[str]
+
+
+class Place(NamedTuple):
+    """The nodes that a session may use, and how many session slots of the executor are free.
+
+    Fewer than none are free if its limit was lowered below what runs.
+    """
+
+    openings: Mapping[str, Opening]
+    slots: int = 1
 
 
 def shares(factors: Mapping[int, float], held: Mapping[int, float]) -> Shares:
@@ -80,15 +102,15 @@ def queues_below(shares: Shares, waiting: Iterable[int], part: float) -> set[int
 
 
 def plan_by_priority(
-    taker: Taker, running: Iterable[Running], openings: Mapping[str, Opening], shares: Shares
+    taker: Taker, running: Iterable[Running], place: Place, shares: Shares
 ) -> Plan | None:
     """Return how sessions of lower classes make room; None if they cannot."""
     lower = [each for each in running if each.rank < taker.rank]
-    return _plan(taker.ask, lower, openings, shares, _anything)
+    return _plan(taker.ask, lower, place, shares, _anything)
 
 
 def plan_by_share(
-    taker: Taker, running: Iterable[Running], openings: Mapping[str, Opening], shares: Shares
+    taker: Taker, running: Iterable[Running], place: Place, shares: Shares
 ) -> Plan | None:
     """Return how queues above their share give room back; None if they cannot.
 
@@ -106,7 +128,7 @@ def plan_by_share(
         given = sum(each.size for each in chosen if each.queue == one.queue)
         return shares.above(one.queue) - given - one.size >= 0
 
-    return _plan(taker.ask, givers, openings, shares, allowed)
+    return _plan(taker.ask, givers, place, shares, allowed)
 
 
 _Allowed = Callable[[Sequence[Running], Running], bool]
@@ -123,48 +145,87 @@ def _in_orders(running: Iterable[Running], shares: Shares) -> list[list[Running]
 
     As it is, many small sessions would go before a large one that is as old.
     """
-
-    def rank(one: Running, lost: float) -> tuple[int, float, float, int, UUID]:
-        return one.rank, -shares.above(one.queue), lost, one.ask.pods, one.id
-
     found = list(running)
-    by_room = sorted(found, key=lambda one: rank(one, one.lost / one.size if one.size else 0.0))
-    return [sorted(found, key=lambda one: rank(one, one.lost)), by_room]
+    above = {queue: -shares.above(queue) for queue in {each.queue for each in found}}
+
+    def as_it_is(one: Running) -> tuple[int, float, float, int, UUID]:
+        return one.rank, above[one.queue], one.lost, one.ask.pods, one.id
+
+    def by_room(one: Running) -> tuple[int, float, float, int, UUID]:
+        lost = one.lost / one.size if one.size else 0.0
+        return one.rank, above[one.queue], lost, one.ask.pods, one.id
+
+    found.sort(key=as_it_is)
+    other = sorted(found, key=by_room)
+    return [found] if other == found else [found, other]
 
 
 def _plan(
-    ask: Ask,
-    running: Sequence[Running],
-    openings: Mapping[str, Opening],
-    shares: Shares,
-    allowed: _Allowed,
+    ask: Ask, running: Iterable[Running], place: Place, shares: Shares, allowed: _Allowed
 ) -> Plan | None:
     """Return the best plan on one node if one will do, else over all nodes, else None."""
-    orders = _in_orders((e for e in running if set(e.nodes) & openings.keys()), shares)
-    single = [
+    orders = _in_orders(running, shares)
+    found = _on_one(ask, orders, place.openings, allowed)
+    if not found and ask.pods > 1:
+        found = _on_several(ask, orders, place.openings, allowed)
+    whole = [
+        plan
+        for each in found
+        if (plan := _with_slots(each, orders[0], place.slots, allowed)) is not None
+    ]
+    return min(whole, key=lambda plan: _worth(plan, shares), default=None)
+
+
+_Orders = Sequence[Sequence[Running]]
+
+
+def _on_one(
+    ask: Ask, orders: _Orders, openings: Mapping[str, Opening], allowed: _Allowed
+) -> list[Plan]:
+    return [
         Plan(chosen, [name])
         for ordered in orders
         for name, there in _by_node(ordered, openings).items()
         if (chosen := _choose(ask, there, {name: openings[name]}, allowed)) is not None
     ]
-    if single:
-        return min(single, key=lambda plan: _worth(plan, shares))
-    if ask.pods == 1:
-        return None
-    several = [
+
+
+def _on_several(
+    ask: Ask, orders: _Orders, openings: Mapping[str, Opening], allowed: _Allowed
+) -> list[Plan]:
+    there = [[each for each in ordered if set(each.nodes) & openings.keys()] for ordered in orders]
+    return [
         Plan(chosen, _used(ask, chosen, openings))
-        for ordered in orders
+        for ordered in there
         if (chosen := _choose(ask, ordered, openings, allowed)) is not None
     ]
-    return min(several, key=lambda plan: _worth(plan, shares), default=None)
+
+
+def _with_slots(
+    plan: Plan, ordered: Iterable[Running], slots: int, allowed: _Allowed
+) -> Plan | None:
+    """Return the plan with as many more victims, from anywhere, as one session slot needs.
+
+    Return None if there are not enough.
+    """
+    victims = list(plan.victims)
+    known = {each.id for each in victims}
+    for each in ordered:
+        if slots + len(victims) > 0:
+            break
+        if each.id not in known and allowed(victims, each):
+            victims.append(each)
+    return Plan(victims, plan.nodes) if slots + len(victims) > 0 else None
 
 
 def _by_node(running: Iterable[Running], nodes: Iterable[str]) -> dict[str, list[Running]]:
     """Return the sessions on each of these nodes, in their order."""
     found: dict[str, list[Running]] = {name: [] for name in nodes}
     for each in running:
-        for name in set(each.nodes) & found.keys():
-            found[name].append(each)
+        names = each.nodes if len(each.nodes) == 1 else set(each.nodes)
+        for name in names:
+            if name in found:
+                found[name].append(each)
     return found
 
 
@@ -191,15 +252,18 @@ def _choose(
     ask: Ask, ordered: Sequence[Running], openings: Mapping[str, Opening], allowed: _Allowed
 ) -> list[Running] | None:
     """Return the first victims in order that are enough, without those that are not needed."""
+    if fits_after(ask, (), openings):
+        return []
     chosen: list[Running] = []
     for each in ordered:
-        if fits_after(ask, chosen, openings):
-            break
         if allowed(chosen, each):
             chosen.append(each)
-    if not fits_after(ask, chosen, openings):
+            if fits_after(ask, chosen, openings):
+                break
+    else:
         return None
-    for each in reversed(list(chosen)):
+    # The last one was needed, or it would have been enough before.
+    for each in reversed(chosen[:-1]):
         rest = [other for other in chosen if other is not each]
         if fits_after(ask, rest, openings):
             chosen = rest

@@ -10,7 +10,7 @@ from podspec.resources import Unparsed
 from scheduler.allocation.holdings import leases_held, room_beside
 from scheduler.allocation.patience import PATIENCE
 from scheduler.allocation.queue_usage import amounts_used
-from scheduler.allocation.reservations import reservations_of
+from scheduler.allocation.reservations import reservations_of, takers_waiting
 from scheduler.allocation.round import queue_limit
 from scheduler.allocation.waiting_lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.core.fairshare import Order
@@ -35,8 +35,8 @@ class _Look(NamedTuple):
     avoided: bool
     troubled: str
     """The trouble that keeps the executor from sessions of this project; "" for none."""
-    kept: Sequence[str]
-    """The nodes that are kept free for the session."""
+    kept: Sequence[str] | None
+    """The nodes on which room is kept for the session; None if it has no reservation."""
     suspect: bool
     """Whether only suspect nodes, which it avoids, have room now."""
     exhausted: Sequence[str]
@@ -138,7 +138,7 @@ def _kept_free(looks: Sequence[_Look]) -> str:
 
 def _room_made(session: Session, looks: Sequence[_Look]) -> str:
     """Return how many sessions are making room for the session; "" for none."""
-    if not any(look.kept for look in looks):
+    if all(look.kept is None for look in looks):
         return ""
     made = Preemption.objects.filter(taker_id=session.pk, dry_run=False, until__gt=database_now())
     ids = made.values_list("victim_id", flat=True)
@@ -182,15 +182,17 @@ def _executors(project_id: int, wish: Wish) -> list[Executor]:
 def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[_Look]:
     keys = [each.pk for each in executors]
     held, reserved = leases_held(*keys), reservations_of(keys)
+    takers = takers_waiting({each for kept in reserved.values() for each in kept})
     looks = []
     for executor in executors:
         node = wish.node_avoided_on(executor.name) if wish.node else ""
         mine = held[executor.pk]
         kept = {**reserved[executor.pk]}
-        own = kept.pop(str(session.pk), [])
+        own = kept.pop(str(session.pk), None)
         room = room_beside(executor, mine)
-        for nodes in kept.values():
-            room.keep(nodes)
+        for key, nodes in kept.items():
+            if key in takers:
+                room.keep(nodes, takers[key].ask)
         now = room.misfit(wish.ask, node)
         suspect = now is None and _shunned(room, executor, wish, node)
         exhausted = _templates(executor, wish) if now is not None else []

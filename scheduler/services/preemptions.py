@@ -1,11 +1,14 @@
 """Preemption by Reprise itself: running sessions make room for one that waits.
 
-One sweep plans for all executors, under an advisory lock. A plan is carried out whole or not at
-all, and the room is kept free for its taker. The victims come back by `retry/engine/decide.py`.
+One sweep plans for all executors, under an advisory lock, and makes as many plans on each as its
+rate allows. A plan is carried out whole or not at all, and the room is kept free for its taker. The
+victims come back by `retry/engine/decide.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,44 +17,43 @@ from django.db.models import Q
 
 from scheduler.allocation.holdings import Held, leases_held, room_beside
 from scheduler.allocation.preemption_world import (
-    Candidate,
+    Free,
     Head,
+    Limits,
+    Underway,
     below_since,
     candidates,
     heads_without_room,
+    plans_underway,
 )
 from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, usage_levels
 from scheduler.allocation.reservations import reservations_write
 from scheduler.allocation.waiting_lines import busy_queues
-from scheduler.core.fit import Room
-from scheduler.core.preemption import (
-    Plan,
-    Shares,
-    plan_by_priority,
-    plan_by_share,
-    queues_below,
-    shares,
-)
+from scheduler.core.fit import Avoid, Opening, Room
+from scheduler.core.preemption import Plan, Running, Shares, queues_below, shares
+from scheduler.core.preemption_plans import FAIR_SHARE, PRIORITY, Plans, Rate, Rule
 from scheduler.locks import lock_executor_for_round, try_lock, waiting_lines_by_index
-from scheduler.models import Executor, Preemption, Preempts
+from scheduler.models import Executor, Preemption, Preempts, Reservation
 from scheduler.services.leases import leases_delete
 from scheduler.services.silence import silent_before
 from sessions_app.core.priorities import DEFAULT_CLASS
-from sessions_app.core.states import Phase, Status, phase_of
+from sessions_app.core.states import Phase, phase_of
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.instruments import PREEMPTIONS
 from sessions_app.locks import AdvisoryLock, LockedSession, database_now, lock_sessions
-from sessions_app.models import PriorityClass, Queue, Session
-from sessions_app.services.sessions.preempt import preempt_locked
+from sessions_app.models import PriorityClass, Queue
+from sessions_app.services.sessions.preempt import WayGiven, preempt_locked
 from sessions_app.services.write.audit import AuditRow, audit_append
 
 BY = "scheduler"
-PRIORITY, FAIR_SHARE = "priority", "fair_share"
 KEPT_FOR = timedelta(seconds=120)
 """How long the room is kept free for its taker at most."""
 REMEMBERED_FOR = timedelta(days=30)
+MOST_PLANS = 50
+"""Plans of one sweep on one executor at most: its row is locked for so long, some 30 ms a plan if
+10,000 sessions run there."""
 _MINUTE = timedelta(minutes=1)
 
 
@@ -66,13 +68,18 @@ class _View(NamedTuple):
     """What all executors of a sweep share."""
 
     now: datetime
-    shares: Shares
     usage: UsageLevels
+    underway: Underway
+    underway_dry: Underway
     reclaiming: frozenset[int]
     """Queues that have been below their share for long enough."""
     may_preempt: frozenset[int]
     """The values of the classes that may preempt."""
     names: Mapping[int, str]
+
+    def taken_for(self, session: UUID) -> bool:
+        """Return whether room is being made for a session already, here or elsewhere."""
+        return session in self.underway.takers or session in self.underway_dry.takers
 
 
 def room_make() -> MadeRoom:
@@ -81,23 +88,23 @@ def room_make() -> MadeRoom:
     if not chosen:
         return MadeRoom(0, 0)
     plans = victims = 0
-    view: _View | None = None
+    found: tuple[_View, dict[bool, Shares]] | None = None
     for name in chosen:
         # One transaction for each executor: its row is locked no longer than for a lease round.
         with atomic_step("make_room"):
             if not try_lock(AdvisoryLock.PREEMPTION):
                 break
-            view = view or _view()
+            view, held = found = found or _view()
             executor = lock_executor_for_round(name)
             if executor is None or executor.cordoned or executor.trouble:
                 continue
-            sweep = _Sweep(executor, view)
+            sweep = _Sweep(executor, view, held)
             if sweep.mode == Preempts.OFF:  # since a moment ago
                 continue
             done = sweep.run()
-        for rule, count in done:
-            PREEMPTIONS.labels(rule, sweep.mode).inc(count)
-            plans, victims = plans + 1, victims + count
+        for each in done:
+            PREEMPTIONS.labels(each.rule, sweep.mode).inc(len(each.plan.victims))
+            plans, victims = plans + 1, victims + len(each.plan.victims)
     Preemption.objects.filter(planned_at__lt=database_now() - REMEMBERED_FOR).delete()
     return MadeRoom(plans, victims)
 
@@ -111,10 +118,20 @@ def _preempting() -> list[str]:
     return list(alive.order_by("pk").values_list("name", flat=True))
 
 
-def _view() -> _View:
+def _projects_served(now: datetime) -> list[int] | None:
+    """Return the projects that living executors serve; None for all. What waits in others has no
+    share: nobody could run it."""
+    alive = Executor.objects.filter(last_seen_at__gte=silent_before(now))
+    served = set(alive.values_list("projects", flat=True))
+    return None if None in served else [each for each in served if each is not None]
+
+
+def _view() -> tuple[_View, dict[bool, Shares]]:
+    """Return what executors share, and what queues hold once all plans are carried out: by whether
+    those of dry runs count as well."""
     now = database_now()
     usage = usage_levels({}, now)
-    waiting = [queue.id for queue in busy_queues(None)]
+    waiting = [queue.id for queue in busy_queues(_projects_served(now))]
     active = {*waiting, *usage.holds}
     factors = dict(Queue.objects.filter(pk__in=active).values_list("pk", "priority_factor"))
     found = shares(factors, usage.holds) if factors else Shares({}, {})
@@ -122,133 +139,214 @@ def _view() -> _View:
     before = now - timedelta(seconds=settings.REPRISE["reclaim_after"])
     since = below_since(below, now)
     classes = list(PriorityClass.objects.all())
-    return _View(
+    real, dry = plans_underway(now, usage.pool)
+    view = _View(
         now,
-        found,
         usage,
+        real,
+        dry,
         frozenset(queue for queue, begun in since.items() if begun <= before),
         frozenset(each.value for each in classes if each.may_preempt),
         {0: DEFAULT_CLASS, **{each.value: each.name for each in classes}},
     )
+    after = found.moved(real.changes())
+    return view, {False: after, True: after.moved(dry.changes())}
+
+
+class _Planned(NamedTuple):
+    """A plan, with its taker and the rule that it follows."""
+
+    head: Head
+    rule: Rule
+    plan: Plan
+
+    @property
+    def nodes(self) -> list[str]:
+        """Return the nodes that are kept for the taker; an executor without nodes has none."""
+        return [name for name in self.plan.nodes if name]
+
+    def stands(self, locked: Mapping[UUID, LockedSession], tokens: Mapping[UUID, int]) -> bool:
+        """Return whether the taker still waits and all victims still run under these tokens."""
+        victims = self.plan.victims
+        return not victims or (
+            _still_waits(locked.get(self.head.id))
+            and all(_may_stop(locked.get(each.id), tokens[each.id]) for each in victims)
+        )
+
+    @property
+    def touched(self) -> set[str]:
+        """Return all nodes on which the plan changes anything."""
+        return {*self.plan.nodes, *chain.from_iterable(v.nodes for v in self.plan.victims)}
 
 
 class _Sweep:
     """The plans of one executor, whose row is locked."""
 
-    def __init__(self, executor: Executor, view: _View):
+    def __init__(self, executor: Executor, view: _View, held: dict[bool, Shares]):
         self._executor = executor
         self._view = view
-        self._held: Sequence[Held] = leases_held(executor.pk)[executor.pk]
+        self._shares = held
+        self._leases: Sequence[Held] = leases_held(executor.pk)[executor.pk]
         self._reserved = dict(executor.reserved or {})
         self.mode: str = executor.preemption or settings.REPRISE_PREEMPTION
         self._dry = self.mode == Preempts.DRY_RUN
 
-    def run(self) -> list[tuple[str, int]]:
-        """Make the plans. Return the rule and the number of victims of each."""
+    def run(self) -> list[_Planned]:
+        """Make the plans and carry them out. Return those that were."""
         self._free_expired()
-        done: list[tuple[str, int]] = []
-        running: list[Candidate] | None = None
-        for head, rule in self._takers():
-            if running is None:
-                running = candidates(self._executor, self._view.now, self._view.usage.pool)
-            plan = self._plan(head, rule, running)
-            if plan is None or not self._within_rate(len(plan.victims)):
-                continue
-            if self._dry or self._carry_out(head, rule, plan, running):
-                self._record(head, rule, plan)
-                done.append((rule, len(plan.victims)))
-                gone = {each.id for each in plan.victims}
-                running = [each for each in running if each.running.id not in gone]
-        return done
+        rate = self._rate()
+        lines = [] if rate.used_up else self._lines()
+        if not lines:
+            return []
+        running = candidates(self._executor, self._view.now, self._view.usage.pool)
+        planned = self._plan(lines, [each.running for each in running], rate)
+        if not self._dry:
+            planned = self._carry_out(planned, {r.running.id: r.fencing_token for r in running})
+        made = [each for each in planned if each.plan.victims]
+        if made:
+            self._record(made)
+        return made
 
-    def _takers(self) -> list[tuple[Head, str]]:
-        """Return who may have room made, each with its rule, highest class first."""
+    def _rate(self) -> Rate:
+        recent = Preemption.objects.filter(
+            executor=self._executor, planned_at__gt=self._view.now - _MINUTE
+        ).count()
+        return Rate(recent, settings.REPRISE["preempt_rate"] * self._running)
+
+    @property
+    def _running(self) -> int:
+        return sum(each.leases for each in self._leases)
+
+    @property
+    def _free_slots(self) -> int:
+        """Return the session slots that are free once all plans are carried out."""
+        underway = self._view.underway.slots(self._executor.pk)
+        return self._executor.max_sessions - self._running + underway
+
+    def _lines(self) -> list[deque[Head]]:
+        """Return the sessions for which room may be made, by line."""
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
         queues = busy_queues(projects, without=troubled_projects(self._executor))
         if not queues:
             return []
         quotas = quotas_read(projects, waiting=False, live=True)
-        pool = self._view.usage.pool
+        limits = Limits(queues, quotas, self._view.usage.pool)
+        free = Free(self._room(), self._free_slots)
+        # Those in front may have room made for them already.
+        underway = len(self._view.underway.takers) + len(self._view.underway_dry.takers)
         with waiting_lines_by_index():
-            heads = heads_without_room(self._executor, self._room(), queues, quotas, pool)
-        ruled = [(head, rule) for head in heads if (rule := self._rule(head))]
-        taken = self._taking([head.id for head, _ in ruled])
-        return [each for each in ruled if each[0].id not in taken]
+            found = heads_without_room(self._executor, free, queues, limits, MOST_PLANS + underway)
+        kept = (deque(each for each in heads if self._may_take(each)) for heads in found)
+        return [line for line in kept if line]
 
-    def _rule(self, head: Head) -> str:
+    def _may_take(self, head: Head) -> bool:
+        return self._rule(head) is not None and not self._view.taken_for(head.id)
+
+    def _rule(self, head: Head) -> Rule | None:
         waited = self._view.now.timestamp() - head.made_at
         preempts = head.taker.rank in self._view.may_preempt
         if preempts and waited >= settings.REPRISE["preempt_after"]:
             return PRIORITY
-        return FAIR_SHARE if head.taker.queue in self._view.reclaiming else ""
-
-    def _taking(self, heads: Sequence[UUID]) -> set[UUID]:
-        """Return those for which room is being made already, here or elsewhere."""
-        made = Preemption.objects.filter(taker_id__in=heads)
-        rows = list(made.values_list("taker_id", "victim_id", "until"))
-        # A long grace period is no reason to stop others, too.
-        ids = [victim for _, victim, _ in rows]
-        stopping = Session.objects.filter(pk__in=ids, status=Status.TERMINATING)
-        still = set(stopping.values_list("pk", flat=True))
-        now = self._view.now
-        return {taker for taker, victim, until in rows if until > now or victim in still}
+        return FAIR_SHARE if head.taker.queue in self._view.reclaiming else None
 
     def _room(self, without: str = "") -> Room:
         """Return the room here, without nodes that are kept free for others."""
-        room = room_beside(self._executor, self._held)
+        room = room_beside(self._executor, self._leases)
         for session, nodes in self._reserved.items():
             if session != without:
                 room.close(nodes)
         return room
 
-    def _plan(self, head: Head, rule: str, running: Sequence[Candidate]) -> Plan | None:
-        openings = self._room(str(head.id)).openings(head.taker.ask, head.avoid)
-        make = plan_by_priority if rule == PRIORITY else plan_by_share
-        plan = make(head.taker, [each.running for each in running], openings, self._view.shares)
-        # If it fits by now, the next round leases it.
-        return plan if plan is not None and plan.victims else None
+    def _plan(
+        self, lines: list[deque[Head]], running: Sequence[Running], rate: Rate
+    ) -> list[_Planned]:
+        """Plan for one session after the other, as many as the rate allows."""
+        dry = self._view.underway_dry.victims if self._dry else {}
+        left = [each for each in running if each.id not in dry]
+        plans = Plans(left, self._shares[self._dry], self._free_slots)
+        openings, planned = _Openings(self._room, self._reserved), list[_Planned]()
+        while lines and len(planned) < MOST_PLANS and not rate.used_up:
+            line = min(lines, key=lambda each: self._turn(each[0], plans.shares))
+            head = line[0]
+            rule = self._wants(head, plans.shares)
+            plan = plans.plan(head.taker, rule, openings.of(head)) if rule else None
+            if rule is None or plan is None or not rate.allows(len(plan.victims)):
+                # The others of its line ask for the same.
+                lines.remove(line)
+                continue
+            plans.book(head.taker, plan)
+            rate = rate.after(len(plan.victims))
+            planned.append(_Planned(head, rule, plan))
+            line.popleft()
+            if not line:
+                lines.remove(line)
+        for each in [True] if self._dry else [True, False]:
+            self._shares[each] = self._shares[each].moved(plans.changes)
+        return planned
 
-    def _within_rate(self, victims: int) -> bool:
-        """Return whether so many may make room now: one plan always may."""
-        recent = Preemption.objects.filter(
-            executor=self._executor, planned_at__gt=self._view.now - _MINUTE
-        ).count()
-        most = settings.REPRISE["preempt_rate"] * sum(each.leases for each in self._held)
-        return recent == 0 or recent + victims <= most
+    def _turn(self, head: Head, held: Shares) -> tuple[int, bool, float, float, UUID]:
+        """Return what takers are sorted by: the highest class, those of a class that preempts, the
+        queue furthest below its share, the oldest."""
+        by_share = self._rule(head) is not PRIORITY
+        fair = held.fair.get(head.taker.queue) or 1.0
+        part = held.held.get(head.taker.queue, 0.0) / fair if by_share else 0.0
+        return -head.taker.rank, by_share, part, head.made_at, head.id
 
-    def _carry_out(self, head: Head, rule: str, plan: Plan, running: Sequence[Candidate]) -> bool:
-        """Preempt the victims and keep their room. Return False if anything changed meanwhile."""
-        tokens = {each.running.id: each.fencing_token for each in running}
-        wanted = {each.id: tokens[each.id] for each in plan.victims}
-        locked = {each.id: each for each in lock_sessions([*wanted, head.id], skip_locked=True)}
-        taker = locked.pop(head.id, None)
-        if taker is None or not _still_waits(taker):
-            return False
-        if any(not _may_stop(locked.get(each), token) for each, token in wanted.items()):
-            return False
-        self._preempt(list(locked.values()), head, rule)
+    def _wants(self, head: Head, held: Shares) -> Rule | None:
+        """Return the rule that still lets a session take room, with what its queue will hold."""
+        rule = self._rule(head)
+        if rule is not FAIR_SHARE:
+            return rule
+        part = settings.REPRISE["reclaim_below"]
+        return rule if queues_below(held, [head.taker.queue], part) else None
+
+    def _carry_out(self, planned: Sequence[_Planned], tokens: Mapping[UUID, int]) -> list[_Planned]:
+        """Preempt the victims and keep their room. Return the plans that were carried out.
+
+        A plan is dropped if anything of it has changed meanwhile, or if it needs the room of
+        another one that was dropped.
+        """
+        wanted = {each.head.id for each in planned if each.plan.victims}
+        wanted.update(victim.id for each in planned for victim in each.plan.victims)
+        locked = {each.id: each for each in lock_sessions([*wanted], skip_locked=True)}
+        whole: list[_Planned] = []
+        spoiled, slots = set[str](), self._free_slots
+        for each in planned:
+            enough = slots + len(each.plan.victims) > 0 and spoiled.isdisjoint(each.touched)
+            if enough and each.stands(locked, tokens):
+                whole.append(each)
+                slots += len(each.plan.victims) - 1
+            else:
+                spoiled |= each.touched
+        made = [each for each in whole if each.plan.victims]
+        self._preempt(made, locked)
         before = dict(self._reserved)
-        self._reserved[str(head.id)] = plan.nodes
+        self._reserved |= {str(each.head.id): each.nodes for each in made}
         reservations_write(self._executor, before, self._reserved)
-        return True
+        return made
 
-    def _preempt(self, victims: Sequence[LockedSession], head: Head, rule: str) -> None:
+    def _preempt(self, made: Sequence[_Planned], locked: Mapping[UUID, LockedSession]) -> None:
         now = self._view.now
-        for own in (True, False):
-            chosen = [each for each in victims if (each.project_id == head.project_id) is own]
-            reason = self._reason(head, rule, own=own)
-            preempt_locked(chosen, by=BY, reason=reason, now=now, gave_way_to=head.id)
-            audit_append([_audit(each, rule, reason) for each in chosen], now=now)
+        ways, rules, victims = dict[UUID, WayGiven](), dict[UUID, Rule](), list[LockedSession]()
+        for each in made:
+            for victim in (locked[one.id] for one in each.plan.victims):
+                own = victim.project_id == each.head.project_id
+                ways[victim.id] = WayGiven(each.head.id, self._reason(each, own=own))
+                rules[victim.id] = each.rule
+                victims.append(victim)
+        preempt_locked(victims, by=BY, now=now, ways=ways)
+        audit_append([_audit(v, rules[v.id], ways[v.id].reason) for v in victims], now=now)
         leases_delete([each.id for each in victims if each.accepted_at is None])
 
-    def _reason(self, head: Head, rule: str, *, own: bool) -> str:
+    def _reason(self, planned: _Planned, *, own: bool) -> str:
         """Return the words for people: of another project they name only the class."""
+        head = planned.head
         name = self._view.names.get(head.taker.rank, "")
         who = f"session {head.id}" if own else f"a session of class {name} in another project"
-        return f"made room for {who}, by {'priority' if rule == PRIORITY else 'fair share'}"
+        return f"made room for {who}, by {'priority' if planned.rule == PRIORITY else 'fair share'}"
 
-    def _record(self, head: Head, rule: str, plan: Plan) -> None:
-        queues = {each.queue for each in plan.victims}
+    def _record(self, made: Sequence[_Planned]) -> None:
+        queues = {each.queue for planned in made for each in planned.plan.victims}
         projects = dict(Queue.objects.filter(pk__in=queues).values_list("pk", "project_id"))
         now = self._view.now
         Preemption.objects.bulk_create(
@@ -256,38 +354,71 @@ class _Sweep:
                 executor=self._executor,
                 planned_at=now,
                 until=now + KEPT_FOR,
-                rule=rule,
+                rule=planned.rule,
                 dry_run=self._dry,
-                nodes=plan.nodes,
-                taker_id=head.id,
-                taker_project_id=head.project_id,
-                taker_rank=head.taker.rank,
+                nodes=planned.nodes,
+                taker_id=planned.head.id,
+                taker_project_id=planned.head.project_id,
+                taker_rank=planned.head.taker.rank,
                 victim_id=each.id,
                 victim_project_id=projects[each.queue],
                 victim_rank=each.rank,
             )
-            for each in plan.victims
+            for planned in made
+            for each in planned.plan.victims
         )
 
     def _free_expired(self) -> None:
-        """Give up room that was kept for a taker for too long."""
+        """Give up room that was kept for a taker for too long.
+
+        What was reserved since then is of a session that is starved.
+        """
         over = Preemption.objects.filter(
             executor=self._executor,
             taker_id__in=[UUID(each) for each in self._reserved],
             dry_run=False,
         )
-        latest: dict[str, datetime] = {}
+        latest: dict[UUID, datetime] = {}
         for taker, until in over.values_list("taker_id", "until"):
-            latest[str(taker)] = max(until, latest.get(str(taker), until))
-        expired = {each for each, until in latest.items() if until <= self._view.now}
+            latest[taker] = max(until, latest.get(taker, until))
+        past = {taker: until for taker, until in latest.items() if until <= self._view.now}
+        if not past:
+            return
+        rows = Reservation.objects.filter(executor=self._executor, session__in=past)
+        since = rows.values_list("session_id", "since")
+        expired = {str(taker) for taker, begun in since if begun <= past[taker]}
         if expired:
             before = dict(self._reserved)
             self._reserved = {k: nodes for k, nodes in before.items() if k not in expired}
             reservations_write(self._executor, before, self._reserved)
 
 
-def _still_waits(session: LockedSession) -> bool:
-    return phase_of(session.status) is Phase.WAITING and session.cancel_requested_at is None
+class _Openings:
+    """The openings of nodes before the first plan; those of a line are read once."""
+
+    def __init__(self, room: Callable[[str], Room], reserved: Collection[str]):
+        self._room = room
+        self._reserved = reserved
+        self._all = room("")
+        self._known: dict[tuple[int, Avoid], dict[str, Opening]] = {}
+
+    def of(self, head: Head) -> Mapping[str, Opening]:
+        """Return what nodes have for a session; those that are kept for itself count, too."""
+        ask, session = head.taker.ask, str(head.id)
+        if session in self._reserved:
+            return self._room(session).openings(ask, head.avoid)
+        key = head.key, head.avoid
+        if key not in self._known:
+            self._known[key] = self._all.openings(ask, head.avoid)
+        return self._known[key]
+
+
+def _still_waits(session: LockedSession | None) -> bool:
+    return (
+        session is not None
+        and phase_of(session.status) is Phase.WAITING
+        and session.cancel_requested_at is None
+    )
 
 
 def _may_stop(session: LockedSession | None, token: int) -> bool:
@@ -302,7 +433,7 @@ def _may_stop(session: LockedSession | None, token: int) -> bool:
     )
 
 
-def _audit(session: LockedSession, rule: str, reason: str) -> AuditRow:
+def _audit(session: LockedSession, rule: Rule, reason: str) -> AuditRow:
     data = {"reason": reason, "rule": rule}
     about = str(session.id)
     return AuditRow(

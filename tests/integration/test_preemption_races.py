@@ -17,7 +17,7 @@ from sessions_app.services.sessions.preempt import session_preempt
 from tests.agent import Agent, agent, running
 from tests.factories import policy, reread, submit
 from tests.invariants import check_all
-from tests.racing import race
+from tests.racing import locked, race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,4 +98,26 @@ def test_two_sweeps_at_once_make_one_plan(at: Project, owner: User, settings: An
     assert list(Preemption.objects.values_list("taker_id", flat=True)) == [high.pk] * 2
     assert Session.objects.filter(status="TERMINATING", gave_way_to=high.pk).count() == 2
     assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
+    assert check_all() == []
+
+
+def test_plans_whose_sessions_somebody_else_holds_are_dropped_alone(
+    at: Project, owner: User, settings: Any
+) -> None:
+    settings.REPRISE_PREEMPTION = "on"
+    settings.REPRISE = {**settings.REPRISE, "preempt_after": 0.0, "preempt_rate": 1.0}
+    PriorityClass.objects.create(name="high", value=10, may_preempt=True, projects=[at.address])
+    nodes = [{"name": name, "allocatable": {"cpu": "2"}} for name in "abc"]
+    played = agent("wide", nodes=nodes)
+    full = [submit(at, owner=owner, resources={"cpu": "2"}) for _ in range(3)]
+    played.lease()
+    played.start(*[each.pk for each in full])
+    high = [submit(at, owner=owner, priority_class="high", resources={"cpu": "2"}) for _ in "abc"]
+    with locked(full[0].pk, high[1].pk):
+        # One plan lacks its victim, the next one its taker.
+        assert race(room_make) == [(1, 1)]
+    assert reread(full[0]).status == "RUNNING"
+    assert Reservation.objects.count() == 1
+    assert check_all() == []
+    assert race(room_make) == [(2, 2)]
     assert check_all() == []

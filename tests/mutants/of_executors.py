@@ -109,6 +109,30 @@ LEASES = (
         ),
     ),
     Mutant(
+        "preemption-forgets-what-is-underway",
+        (
+            Edit(
+                "scheduler.services.preemptions:_view",
+                "found.moved(real.changes())",
+                "found.moved([])",
+            ),
+        ),
+        integration(
+            "making_room_for_many.py::test_a_queue_of_small_sessions_gets_its_share_by_one_sweep"
+        ),
+    ),
+    Mutant(
+        "room-of-a-taker-is-given-to-others",
+        (
+            Edit(
+                "scheduler.core.preemption_plans:Plans",
+                "self._taken[plan.nodes[0]].append(taker.ask.amounts)",
+                "pass",
+            ),
+        ),
+        unit("preemption_plans.py::test_plans_one_after_the_other_hold_together"),
+    ),
+    Mutant(
         "lease-call-that-was-overtaken",
         (
             Edit(

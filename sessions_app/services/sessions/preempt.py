@@ -1,6 +1,6 @@
 """Preempt: operators stop runs on their executors; the end is decided like any other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -63,29 +63,51 @@ def sessions_preempt(
     return refusals
 
 
+class WayGiven(NamedTuple):
+    """The session for which Reprise itself makes room, and the reason in words.
+
+    Whoever made room for it comes back whatever its policies say.
+    """
+
+    to: UUID
+    reason: str
+
+
 def preempt_locked(
     sessions: Sequence[LockedSession],
     *,
     by: str,
-    reason: str,
+    reason: str = "",
     now: datetime,
-    gave_way_to: UUID | None = None,
+    ways: Mapping[UUID, WayGiven] | None = None,
 ) -> Preempted:
     """Preempt live sessions that nobody has told to stop; the caller holds their locks.
 
-    `gave_way_to` is the session for which Reprise itself makes room; the others then come back
-    whatever their policies say.
+    `ways` are those that make room for others, by id; `reason` is that of all others.
     """
-    message = f"preempted by {by}{reason and ': '}{reason}"
+    given = ways or {}
+    messages = {
+        each.id: _message(by, given[each.id].reason if each.id in given else reason)
+        for each in sessions
+    }
     running = [session for session in sessions if session.accepted_at is not None]
     unaccepted = [session for session in sessions if session.accepted_at is None]
-    sessions_change([_stopping(each, by, message, now, gave_way_to) for each in running], now=now)
+    sessions_change(
+        [_stopping(each, by, messages[each.id], now, given.get(each.id)) for each in running],
+        now=now,
+    )
     if running:
         wakeups.work_after_commit()
     if unaccepted:
         event = "session.lease_returned"
-        sessions_unlease(unaccepted, event=event, reason=message, counted=False, now=now)
+        sessions_unlease(
+            unaccepted, event=event, reason="", counted=False, now=now, reasons=messages
+        )
     return Preempted(len(running), len(unaccepted))
+
+
+def _message(by: str, reason: str) -> str:
+    return f"preempted by {by}{reason and ': '}{reason}"
 
 
 def _refusal(session: LockedSession | None) -> DomainError | None:
@@ -107,7 +129,7 @@ def _refusal(session: LockedSession | None) -> DomainError | None:
 
 
 def _stopping(
-    session: LockedSession, by: str, message: str, now: datetime, gave_way_to: UUID | None
+    session: LockedSession, by: str, message: str, now: datetime, way: WayGiven | None
 ) -> Change:
     values = {
         "status": Status.TERMINATING,
@@ -115,8 +137,8 @@ def _stopping(
         "terminating_at": now,
         "preempt_requested_at": now,
     }
-    if gave_way_to is not None:
-        values["gave_way_to"] = gave_way_to
+    if way is not None:
+        values["gave_way_to"] = way.to
     return Change(session, values, [Event("session.terminating", {"reason": message, "by": by})])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 
@@ -23,13 +24,15 @@ def sessions_unlease(
     now: datetime,
     avoid: str = "",
     columns: Mapping[str, Any] | None = None,
+    reasons: Mapping[UUID, str] | None = None,
 ) -> None:
     """Send locked sessions back to their queue; no executor has started anything for them.
 
     A `counted` session that was sent back too often ends as `scheduler_timeout` instead. `avoid` is
-    the executor that refused them, `columns` are further values to write. Their leases no longer
-    count; the caller may delete them.
+    the executor that refused them, `columns` are further values to write, `reasons` are those of
+    some sessions. Their leases no longer count; the caller may delete them.
     """
+    told = reasons or {}
     limit = int(settings.REPRISE["max_lease_returns"])
     worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
     changes = []
@@ -47,9 +50,14 @@ def sessions_unlease(
             values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
             # It belongs to another line now; the next lease round computes the key.
             values["scheduling_key"] = None
-        changes.append(Change(session, values, [Event(event, {"reason": reason})]))
+        changes.append(
+            Change(session, values, [Event(event, {"reason": told.get(session.id, reason)})])
+        )
     sessions_change(changes, now=now)
-    text = f"handed back {limit} times by executors, last: {reason}"
-    end = End(Termination(conditions=("Unschedulable",)), message=text)
-    settle_locked([(session, end) for session in worn_out], now=now)
+    settle_locked([(s, _worn_out(limit, told.get(s.id, reason))) for s in worn_out], now=now)
     wakeups.work_after_commit()
+
+
+def _worn_out(limit: int, reason: str) -> End:
+    text = f"handed back {limit} times by executors, last: {reason}"
+    return End(Termination(conditions=("Unschedulable",)), message=text)

@@ -168,7 +168,7 @@ def _kept_free(item: Executor, now: datetime) -> Iterator[RenderableType]:
 
 
 def reservation_cells(item: Reservation, now: datetime) -> Row:
-    nodes = ", ".join(item.nodes)
+    nodes = ", ".join(item.nodes) or "a session slot"
     return [str(item.session_id), item.project, nodes, when(item.since, now)]
 
 
