@@ -6,13 +6,9 @@ from itertools import islice
 
 from retry.signatures.engine import compiled, replaced
 from retry.signatures.lines import Output, last_matching
+from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
 
-_GPU = compiled(
-    r"RuntimeError:|OutOfMemoryError:|(?i:\bcuda (?:error|out of memory|driver|failure|runtime))"
-    r"|\bcudaError\w|\bCUDA_ERROR_|\bCUDNN_STATUS_|\bCUBLAS_STATUS_|\bhipError|\bHIP error"
-    r"|\bNCCL WARN\b|\bNCCL error\b|\bnccl\w*Error\b|Watchdog caught collective|\bNVRM: Xid\b"
-)
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
     r"|Unable to register|\[Proxy Service|NCCL INFO|[Ww]arning:"
@@ -130,11 +126,11 @@ class Rank(IntEnum):
 
 def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
     """Return the last line of CUDA, NCCL or of a `RuntimeError:`."""
-    lines = output.lines
-    if not _GPU.search(output.text):
+    if Sign.GPU not in output.signs:
         return None
-    for at, line in last_matching(lines, range(len(lines)), _GPU):
-        if at in passed_over or not _GPU.search(line) or _NO_GPU_ERROR.search(line):
+    lines = output.lines
+    for at, line in last_matching(lines, range(len(lines)), GPU):
+        if at in passed_over or not GPU.search(line) or _NO_GPU_ERROR.search(line):
             continue
         before, warning, said = line.partition(b"NCCL WARN ")
         return Failure(warning + said if warning else before, b"", at)
@@ -171,7 +167,7 @@ def rank_of(line: bytes) -> Rank:
     if not (strong or added or _WEAKER.search(line)) or _NEVER.search(line):
         return Rank.NEVER
     if added:
-        return Rank.GENERIC if is_generic(line) and not signal_in(line) else Rank.ADDED
+        return Rank.GENERIC if generic_word(line) == b"" else Rank.ADDED
     if _NOISE.search(line):
         return Rank.NOISE
     return Rank.LIKE_ONE if strong else Rank.WEAKER
@@ -179,18 +175,23 @@ def rank_of(line: bytes) -> Rank:
 
 def is_generic(text: bytes) -> bool:
     """Return whether a text says only that something ended, such as `Killed`."""
-    return not text or _GENERIC.search(text) is not None
+    return generic_word(text) is not None
 
 
-def signal_in(text: bytes) -> bytes:
-    """Return the shell's word for the signal that ended a program; empty if it has none."""
-    match = _GENERIC.search(text)
-    return bytes(match.group(1) or b"") if match is not None else b""
+def generic_word(text: bytes) -> bytes | None:
+    """Return the shell's word for the signal that ended a program, or b"" for another generic text.
+
+    A text that is not generic has None.
+    """
+    match = _GENERIC.search(text) if text else None
+    if match is None:
+        return None if text else b""
+    return bytes(match.group(1) or b"")
 
 
 def npm_error(output: Output) -> Failure | None:
     """Return the code that npm gives for an error of its own, with the first words about it."""
-    lines = output.lines if b"npm " in output.text else ()
+    lines = output.lines if Sign.NPM in output.signs else ()
     for at in range(len(lines) - 1, -1, -1):
         match = _CODE_OF_NPM.search(lines[at]) if lines[at].startswith(b"npm ") else None
         if match is None or match.group(1) == b"ELIFECYCLE":

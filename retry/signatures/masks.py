@@ -6,16 +6,13 @@ what those before it removed.
 
 from typing import Any
 
-from retry.signatures.engine import Replace, compiled, replaced
+from retry.signatures.engine import Replace, SearchSet, compiled, replaced
 
 MOST_MASKED = 1_000
 """Bytes of a text that are looked at; after the masks, far fewer are kept."""
 LONG_QUOTED = 20
 
 _MASK = b"#"
-_A_DIGIT = b"0-9"
-"""A step that needs a digit."""
-_ANY = b""
 # Digits that stay are control characters until the end, so that no other mask sees them. The text
 # has no control characters of its own.
 _HIDDEN = bytes.maketrans(b"0123456789", bytes(range(0x10, 0x1A)))
@@ -25,11 +22,15 @@ _SHOWN = bytes.maketrans(bytes(range(0x10, 0x1A)), b"0123456789")
 def masked(text: bytes) -> bytes:
     """Return the text with everything masked that varies. It has no control characters."""
     text = text[:MOST_MASKED]
-    # No step makes digits.
-    digits = _DIGIT.search(text) is not None
-    for needs, pattern, by in _STEPS:
-        if digits if needs is _A_DIGIT else needs in text:
-            text = replaced(pattern, by, text)
+    found = _NEEDED.found(text)
+    step = min(found)
+    while step < len(_STEPS):
+        _, pattern, by = _STEPS[step]
+        before, text = text, replaced(pattern, by, text)
+        if text != before:
+            # What a step writes may be what a later one looks for.
+            found = _NEEDED.found(text)
+        step = min(number for number in found if number > step)
     return text.translate(_SHOWN).strip()
 
 
@@ -177,18 +178,22 @@ _UNITS = (
     r"(?:\s?[KMGTPE]i?B\b|\s?[kmg]b\b|\s?bytes?\b|[KMGTPE]i\b"
     r"|(?:ns|us|ms|s|m|h|d|min|sec|x|k|K|M|G|T)\b|%)?"
 )
+_CREDENTIAL = r"(?i)token|secret|passw|passphrase|key|authorization"
+_HEX = r"[0-9a-fA-F]{6}"
 
-_STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
+# What each step looks for, and before it what a text with that has in any case. Those are short, so
+# that one search for all of them keeps few states.
+_STEPS: tuple[tuple[str, Any, Replace], ...] = (
     # Spark says first which task it was, at length.
     (
-        b"stage failure: ",
+        r"stage failure: ",
         compiled(r"(stage failure: )Task [0-9]+ in stage .{0,200}?\(TID [^)]*\): "),
         _first_group,
     ),
     # Secrets: values after their names, and values that show by themselves what they are.
-    (_ANY, compiled(r"(?i)(\bbearer\s+)[\w.~+/=-]+"), _name_only),
+    (r"(?i)bearer\s", compiled(r"(?i)(\bbearer\s+)[\w.~+/=-]+"), _name_only),
     (
-        _ANY,
+        _CREDENTIAL,
         compiled(
             r"(?i)([\w-]*(?:token|secret|passw(?:or)?d?|passphrase|key|authorization)"
             r"(?:s|[_-]?id)?[\"']?\s*(?:=>|[=:])\s*(?:(?:bearer|basic|token)\s+)?)"
@@ -197,12 +202,12 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _secret,
     ),
     (
-        b"-",
+        _CREDENTIAL,
         compiled(r"(?i)(--?[\w-]*(?:token|secret|passw(?:or)?d?|key)\s+)[^\s-]\S*"),
         _name_only,
     ),
     (
-        _A_DIGIT,
+        _CREDENTIAL,
         compiled(
             r"(?i)(\b(?:token|secret|passw(?:or)?d|authorization|key)(?:\s+provided)?:?\s+[\"']?)"
             r"[\w.~+/=*-]*[0-9][\w.~+/=*-]*"
@@ -210,7 +215,7 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _name_only,
     ),
     (
-        _ANY,
+        r"\b(?:sk|pk|rk|gh[posu]|github_pat|glpat|xox|hf|A[KS]IA|AIza|eyJ)[\w.-][\w.-]",
         compiled(
             r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|AKIA|ASIA|AIza|eyJ)"
             r"[\w.-]{12,}"
@@ -218,16 +223,16 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _always(_MASK),
     ),
     # Addresses.
-    (b"://", compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), _url),
-    (b"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), _always(_MASK)),
-    (b"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), _always(_MASK)),
+    (r"://", compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), _url),
+    (r"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), _always(_MASK)),
+    (r"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), _always(_MASK)),
     (
-        _ANY,
+        _HEX,
         compiled(r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b"),
         _always(_MASK),
     ),
     (
-        b":",
+        r":[0-9a-fA-F:]",
         compiled(
             r"(?i)\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?\b"
             r"|\b(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b"
@@ -237,14 +242,14 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _always(_MASK),
     ),
     (
-        _A_DIGIT,
+        r"[0-9]\.[0-9]",
         compiled(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?(?::[0-9]+|<[0-9]+>)?"),
         _always(_MASK),
     ),
-    (b"[", compiled(r"\[[A-Za-z][\w.-]*:[0-9]+(?::[0-9]+)?\]"), _always(b"[#]")),
+    (r"\[[A-Za-z]", compiled(r"\[[A-Za-z][\w.-]*:[0-9]+(?::[0-9]+)?\]"), _always(b"[#]")),
     # Times and dates.
     (
-        _A_DIGIT,
+        rf"[0-9][-/:][0-9]|{_MONTH}",
         compiled(
             rf"\b[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}(?:[T _-]+{_CLOCK}{_ZONE})?"
             rf"|\b{_DAY}{_MONTH}\.?\s+[0-9]{{1,2}}(?:,?\s+[0-9]{{4}}\b)?(?:,?\s+{_CLOCK}{_ZONE})?"
@@ -256,11 +261,18 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _always(_MASK),
     ),
     # Hosts by name.
-    (b"localhost", compiled(r"\blocalhost\b(?::[0-9]+)?"), _always(_MASK)),
-    (b"(TID ", compiled(r"(\(TID [0-9]+, )[^,) ]+"), _name_only),
-    (_ANY, compiled(r"(?:( ON )[\w.-]+( CANCELLED)|(Lost executor \S+ on )[\w.-]+())"), _between),
+    (r"localhost", compiled(r"\blocalhost\b(?::[0-9]+)?"), _always(_MASK)),
+    (r"\(TID ", compiled(r"(\(TID [0-9]+, )[^,) ]+"), _name_only),
     (
-        _ANY,
+        r" ON |Lost executor ",
+        compiled(r"(?:( ON )[\w.-]+( CANCELLED)|(Lost executor \S+ on )[\w.-]+())"),
+        _between,
+    ),
+    (
+        (
+            r"(?i)ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo|UnknownHost|on node|RUNNING AT"
+            r"|resolve host|translate host"
+        ),
         compiled(
             r"(?i)\b((?:ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo|UnknownHostException:|on node"
             r"|RUNNING AT|resolve host(?:name)?:?|translate host ?name|host lookup for)\s+[\"']?)"
@@ -268,14 +280,14 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         ),
         _name_only,
     ),
-    (b"Node failure on ", compiled(rf"(Node failure on ){_NAME}"), _name_only),
+    (r"Node failure on ", compiled(rf"(Node failure on ){_NAME}"), _name_only),
     (
-        b"srun: error: ",
+        r"srun: error: ",
         compiled(rf"(srun: error: ){_NAME}(?:: task)"),
         _always(b"srun: error: #: task"),
     ),
     (
-        _ANY,
+        r"(?i)host|node|server|peer|machine|connect|reach|resolve",
         compiled(
             r"(?i)\b((?:host(?: ?name)?|node|server|peer|machine|connect(?:ion|ing)? to"
             r"(?: server at)?|reach|resolve)"
@@ -284,12 +296,12 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _named_host,
     ),
     (
-        _A_DIGIT,
+        r"[:<][0-9]",
         compiled(r"(^|[^\w/.-])([a-z][\w-]*(?:\.[\w-]+)*)[:<][0-9]{4,5}\b>?"),
         _host_and_port,
     ),
     (
-        _ANY,
+        rf"\.{_TOP_LEVEL}\b|-{_MADE_UP}{{5}}\b",
         compiled(
             rf"\b(?:[A-Za-z0-9-]+\.)+{_TOP_LEVEL}\b(?:[:<][0-9]+>?)?(\.\w|/)?"
             rf"|\b(?:[a-z0-9]+-)+{_MADE_UP}{{8,10}}-{_MADE_UP}{{5}}\b"
@@ -298,19 +310,19 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
     ),
     # Paths: only the extension stays.
     (
-        b":",
+        r":[\\/]",
         compiled(r"\b[A-Za-z]:[\\/]+(?:[\w.@%+~$# -]+[\\/]+)*[\w.@%+~$#-]*"),
         lambda match: b"<path>" + _extension_of(bytes(match.group())),
     ),
     (
-        b"/",
+        r"/",
         compiled(r"[\w.@%+~\x80-\xff-]*(?:/+[\w.@%+~$#=\x80-\xff-]+)+/?"),
         _path,
     ),
-    (b".", compiled(rf"\b[\w@%+-]+(?:\.[\w@%+-]+)*(\.{_EXTENSIONS})\b"), _file),
+    (rf"\.{_EXTENSIONS}\b", compiled(rf"\b[\w@%+-]+(?:\.[\w@%+-]+)*(\.{_EXTENSIONS})\b"), _file),
     # Numbers that say what failed stay; all others go.
     (
-        _A_DIGIT,
+        r"(?i)(?:errno|code|status|signal|http|error|xid)[\s:=\[({\"'/-]{0,5}[0-9]|occurred|xid",
         compiled(
             r"(?i)((?:errno|code|status|signal|\bhttp(?:/[0-9](?:\.[0-9])?)?"
             r"|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
@@ -319,24 +331,25 @@ _STEPS: tuple[tuple[bytes, Any, Replace], ...] = (
         _kept_number,
     ),
     (
-        _ANY,
+        r"[Ee]rror[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]|(?:ORA|TNS|PLS|LNK)-?[0-9]|SQLSTATE",
         compiled(
             r"\b[Ee]rror[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]{1,5}\b|\b(?:ORA|TNS|PLS|LNK)-?[0-9]{4,5}\b"
             r"|\bSQLSTATE[\s:=\[(]{1,2}[0-9A-Z]{5}\b"
         ),
         _kept,
     ),
-    (_A_DIGIT, compiled(r"0[xX][0-9a-fA-F]+"), _always(_MASK)),
-    (_A_DIGIT, compiled(r"\b[0-9a-fA-F]{6,}\b"), _with_a_digit),
-    (_A_DIGIT, compiled(r"\b[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z]+\w*\b"), _always(_MASK)),
-    (_A_DIGIT, compiled(r"[A-Za-z0-9+/_=]{32,}"), _with_both),
+    (r"0[xX]", compiled(r"0[xX][0-9a-fA-F]+"), _always(_MASK)),
+    (_HEX, compiled(r"\b[0-9a-fA-F]{6,}\b"), _with_a_digit),
+    (r"[0-9][A-Za-z]", compiled(r"\b[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z]+\w*\b"), _always(_MASK)),
+    (r"[A-Za-z0-9+/_=]{32}", compiled(r"[A-Za-z0-9+/_=]{32,}"), _with_both),
     (
-        _A_DIGIT,
+        r"[0-9]",
         compiled(rf"-?[0-9]+(?:[.,][0-9]+)*(?:[eE][+-]?[0-9]+)?{_UNITS}"),
         _always(_MASK),
     ),
     # What is left of lists of numbers, of versions and of durations.
-    (b"#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), _always(_MASK)),
-    (_ANY, compiled(r"\s\s+|[^\S ]"), _always(b" ")),
-    (_ANY, compiled(r"\"[^\"]*\"|\B'[^']*'\B|`[^`]*`"), _quoted),
+    (r"#\s?[,.:x/+-]?\s?#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), _always(_MASK)),
+    (r"\s\s|[^\S ]", compiled(r"\s\s+|[^\S ]"), _always(b" ")),
+    (r"[\"`']", compiled(r"\"[^\"]*\"|\B'[^']*'\B|`[^`]*`"), _quoted),
 )
+_NEEDED = SearchSet([needed for needed, _, _ in _STEPS])

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from retry.signatures.engine import compiled
 from retry.signatures.lines import Output
+from retry.signatures.signs import Sign
 from retry.signatures.tracebacks import Failure, module_of
 
 _FAR = 12
@@ -11,8 +12,6 @@ _FAR = 12
 
 _MOST_FRAMES = 40
 
-# One search for what all of them need; most outputs have none of it.
-_ANY = compiled(r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: ")
 _AT = compiled(r"^\s*at (?:async |new )?(\S.*)$")
 _NATIVE_PLACE = compiled(r"\.(?:rs|go):[0-9]+(?::[0-9]+)?\)?$")
 _JAVA_FRAME = compiled(r"^((?:[\w$.-]+/)?[\w$.<>]+)\([^()]*\)")
@@ -44,9 +43,9 @@ _PYTHON_FRAME = compiled(r"^\s*File \"([^\"]*)\", line [0-9]+ in (.+)$")
 
 def last_head(output: Output) -> Failure | None:
     """Return the last head of a stack in any of these languages."""
-    lines = output.lines
-    if not _ANY.search(output.text):
+    if Sign.STACK not in output.signs:
         return None
+    lines = output.lines
     found = [failure for sign, find in _LANGUAGES if sign in output.text for failure in find(lines)]
     return max(found, key=lambda failure: failure.line, default=None)
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retry.evidence.termination import ContainerFacts, Termination
-from retry.signatures.masks import masked
+from retry.signatures.engine import SearchSet, compiled
+from retry.signatures.masks import _STEPS, masked
 from retry.signatures.signature import KEY_LENGTH, TITLE_LENGTH, Signature, signature
 from tests.unit.retry.failures import Failure, failures
 
@@ -181,6 +182,25 @@ def test_the_cluster_is_asked_last() -> None:
 )
 def test_what_varies_is_masked(text: str, expected: str) -> None:
     assert mask(text) == expected
+
+
+def test_a_step_is_not_passed_over_where_it_finds_something() -> None:
+    lines = {
+        line for each in FAILURES for text in each.texts for line in text.encode().split(b"\n")
+    }
+    lines |= {masked(line) for line in lines} | {b"HTTP/1.1 403", b"error occurred 5", b"xid(a) 7"}
+    for needed, pattern, _ in _STEPS:
+        quick = compiled(needed)
+        missed = [line for line in lines if pattern.search(line) and not quick.search(line)]
+        assert missed == [], needed
+
+
+def test_a_search_that_fails_finds_everything() -> None:
+    several = SearchSet(["a", "b"])
+    assert set(several.found(b"xb")) == {1, 2}
+    several._set = SearchSet([])._set
+    several._last = 2
+    assert set(several.found(b"xb")) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
