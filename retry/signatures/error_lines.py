@@ -20,7 +20,7 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|segmentation fault|out of memory|^curl: \([0-9]|^npm ERR!|could not resolve"
     r"|undefined reference|\bsevere \(|^panic: |no space left|assertion"
     r"|connection (?:.{0,60} )?(?:refused|timed out|reset)|CANCELLED AT"
-    r"|^make(?:\[[0-9]+\])?: \*\*\*"
+    r"|^make(?:\[[0-9]+\])?: \*\*\*|^SUMMARY: \w+Sanitizer|^\s*\*\* \("
     r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
 )
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
@@ -43,6 +43,7 @@ _NO_ERROR = compiled(
 _NOISE = compiled(
     r"^[^\w=]*(?:\w+[:.])*(?i:info|debug|trace|notice|warn|warning|hint|note|help)\b[\]:|)]?"
     r"|^.{0,60}\b(?:INFO|DEBUG|TRACE|WARN|WARNING)\b|\w+Warning:|^[IW][0-9]{4} |^\s*warnings\.warn"
+    r"|^(?i:solution): |^Run `|^(?:Collecting|Solving) .*: failed$"
 )
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
@@ -56,7 +57,9 @@ _NEVER = compiled(
     r"|^npm (?:ERR!|error)\s*(?:A complete log|This is probably|To see a list|.*_logs[/\\]"
     r"|npm run|$)"
     r"|PYTORCH_CUDA_ALLOC_CONF=|error_file:|error report|^Backtrace for"
-    r"|^Error messages? (?:below|above)"
+    r"|^Error messages? (?:below|above)|^website at |^Last message: "
+    r"|PETSC ERROR: (?:-|Try option|or (?:see|try) |configure using|to get more|likely location"
+    r"|Note:|\s*(?:INSTEAD|is given)|See |Petsc Release|Configure options|Run with|#[0-9])"
 )
 # What shells, make and launchers add to the failure of what they ran, and what follows from one
 # that was told before.
@@ -88,6 +91,9 @@ _ADDED_TEXT = (
     r"|^[0-9]+ errors? generated|: recipe for target|executor failed running|failed to solve:"
     r"|^error: Recipe|Process completed with"
     r"|^Error: Process completed|command terminated|returned a non-zero code"
+    r"|exits with return code|FATAL ERROR, exiting$|^Found [0-9]+ errors?\b|^Done\. PASS=[0-9]"
+    r"|^CalledProcessError in |^RuleException:$"
+    r"|^CommandException: (?:Caught non-retryable|[0-9]+ files?/objects?)"
 )
 _ADDED = compiled(_ADDED_TEXT)
 # Whatever has a rank; of several lines, too.
@@ -103,7 +109,7 @@ _GENERIC = compiled(
     r"(?:Exited|Killed|Terminated)|^Error: Process completed with"
     r"|^npm (?:ERR!|error) (?:code ELIFECYCLE|Exit status|errno|\S+@\S+ )"
     r"|^Command .* returned non-zero exit status"
-    r"|^subprocess\.CalledProcessError|^SystemExit"
+    r"|^subprocess\.CalledProcessError|^SystemExit|exits with return code = -?[0-9]+$"
 )
 _CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
 _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")

@@ -52,7 +52,8 @@ _PATTERNS = {
     Sign.OWN: r"(?m)^\s*::reprise::",
     Sign.SPACES: r"(?m)[ \t]$",
     Sign.FRAME: r"File \"",
-    Sign.STACK: r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: ",
+    Sign.STACK: r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: "
+    r"|detected by the Java Runtime Environment",
     Sign.NPM: r"npm ",
     Sign.GPU: _GPU,
 }
