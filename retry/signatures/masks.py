@@ -112,7 +112,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?(?::[0-9]+|<[0-9]+>)?"),
         to.always(to.MASK),
     ),
-    (r"\[[A-Za-z]", compiled(r"\[[A-Za-z][\w.-]*:[0-9]+(?::[0-9]+)?\]"), to.always(b"[#]")),
+    (r"\[[A-Za-z]", compiled(r"\[[A-Za-z][\w.-]*(?::[0-9]+){1,3}\]"), to.always(b"[#]")),
     (
         r"arn:",
         compiled(r"\b(arn:[a-z-]+:[a-z0-9-]*:)[a-z0-9-]*:[0-9]*:[^\s\"',)]+"),
@@ -131,6 +131,12 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"|(\bStepId=)[0-9]+(?:\.\w+)?"
         ),
         to.after_name,
+    ),
+    # Before a line of glog: its month and day, time and thread.
+    (
+        r"[EFW][0-9]{4} ",
+        compiled(rf"\b([EFW])[0-9]{{4}} {_CLOCK}(?:\s+[0-9]+)?"),
+        to.first_group,
     ),
     # Times and dates.
     (
@@ -160,7 +166,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         ),
         compiled(
             r"(?i)\b((?:connect to host|ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo"
-            r"|UnknownHostException:|on node|RUNNING AT|resolve host(?:name)?:?"
+            r"|UnknownHostException:|on node|RUNNING AT|resolve host(?:name| address)?:?"
             r"|translate host ?name|host lookup for)\s+[\"']?)"
             rf"{_NAME}"
         ),
@@ -251,7 +257,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(r"[\w-]{64,}|[A-Za-z0-9+/_=]{32,}"),
         to.with_both,
     ),
-    (r"0[xX]", compiled(r"0[xX][0-9a-fA-F]+"), to.always(to.MASK)),
+    (r"0[xX]|\(nil\)", compiled(r"0[xX][0-9a-fA-F]+|\(nil\)"), to.always(to.MASK)),
     (_HEX, compiled(r"\b[0-9a-fA-F]{6,}\b"), to.with_both),
     (
         r"[0-9][A-Za-z]",

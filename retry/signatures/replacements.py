@@ -106,7 +106,8 @@ def file(match: Any) -> bytes:
 def named_host(match: Any) -> bytes:
     """Mask the name of a host that its context shows, unless it is a plain word."""
     before, quote, name = match.group(1), match.group(2), match.group(3)
-    surely = quote and not before.lower().startswith(b"node")
+    # In round brackets it may be anything: `server (NotFound)`.
+    surely = quote in (b'"', b"'") and not before.lower().startswith(b"node")
     if surely or _HOST_LIKE.search(name):
         return bytes(before + quote + MASK)
     return bytes(match.group())

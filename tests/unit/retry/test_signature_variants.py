@@ -358,8 +358,482 @@ SAME = (
             "only be written to 0 of the 1 minReplication nodes."
         ),
     ),
+    (
+        (
+            "Error: failed to read config\n\nCaused by:\n    0: open "
+            "/etc/a.toml\n    1: No such file or directory (os error 2)\n"
+        ),
+        (
+            "Error: failed to read config\n\nCaused by:\n    0: open "
+            "/srv/x/b.toml\n    1: No such file or directory (os error 2)\n"
+        ),
+    ),
+    (
+        (
+            "I0102 03:04:05.1 1 main.go:3] start\nF0102 03:04:06.123456    "
+            "   1 main.go:33] unable to connect to etcd at 10.0.0.3:2379"
+        ),
+        (
+            "I0112 13:04:05.1 17 main.go:3] start\nF1102 13:04:06.999     "
+            "17 main.go:133] unable to connect to etcd at 10.1.0.3:2379"
+        ),
+    ),
+    (
+        (
+            'Error in readRDS("/a/b.rds") : cannot open the connection\n'
+            "Calls: main -> readRDS\nExecution halted"
+        ),
+        (
+            'Error in readRDS("/x/y/z.rds") : cannot open the connection\n'
+            "Calls: main -> readRDS\nExecution halted"
+        ),
+    ),
+    (
+        (
+            "Error in `filter()`:\n! Problem while computing `..1 = x > "
+            "3`.\nCaused by error:\n! object 'x' not found\nExecution halted"
+        ),
+        (
+            "Error in `filter()`:\n! Problem while computing `..1 = x > "
+            "30`.\nCaused by error:\n! object 'x' not found\nExecution "
+            "halted"
+        ),
+    ),
+    (
+        (
+            "At line 33 of file /a/b/solver.f90 (unit = 10, file = "
+            "'in.dat')\nFortran runtime error: End of file\n\nError "
+            "termination. Backtrace:\n#0  0x7f00aa in ???"
+        ),
+        (
+            "At line 133 of file /x/solver.f90 (unit = 11, file = "
+            "'/d/in2.dat')\nFortran runtime error: End of file\n\nError "
+            "termination. Backtrace:\n#0  0x7fabcd in ???"
+        ),
+    ),
+    (
+        (
+            "forrtl: severe (24): end-of-file during read, unit 10, file "
+            "/a/b/in.dat\nImage              PC                Routine     "
+            "       Line        Source\na.out              "
+            "0000000000401234  MAIN__  3  a.f90"
+        ),
+        (
+            "forrtl: severe (24): end-of-file during read, unit 110, file "
+            "/x/y.dat\nImage              PC                Routine        "
+            "    Line        Source\na.out              00000000004aaaaa  "
+            "MAIN__  13  a.f90"
+        ),
+    ),
+    (
+        (
+            "[node17:01234] *** An error occurred in MPI_Recv\n"
+            "[node17:01234] *** reported by process [1234567,3]\n"
+            "[node17:01234] *** on communicator MPI_COMM_WORLD\n"
+            "[node17:01234] *** MPI_ERR_TRUNCATE: message truncated\n"
+            "[node17:01234] *** MPI_ERRORS_ARE_FATAL (processes in this "
+            "communicator will now abort,"
+        ),
+        (
+            "[gpu-b-3:99] *** An error occurred in MPI_Recv\n[gpu-b-3:99] "
+            "*** reported by process [99,13]\n[gpu-b-3:99] *** on "
+            "communicator MPI_COMM_WORLD\n[gpu-b-3:99] *** "
+            "MPI_ERR_TRUNCATE: message truncated\n[gpu-b-3:99] *** "
+            "MPI_ERRORS_ARE_FATAL (processes in this communicator will "
+            "now abort,"
+        ),
+    ),
+    (
+        (
+            "[r07n12:12345:0:12345] Caught signal 11 (Segmentation fault: "
+            "address not mapped to object at address 0x10)\n==== backtrace "
+            "(tid:  12345) ====\n 0 0x0000000000012ce0 __funlockfile()  :0"
+        ),
+        (
+            "[cn3:99:1:101] Caught signal 11 (Segmentation fault: address "
+            "not mapped to object at address (nil))\n==== backtrace (tid:  "
+            "101) ====\n 0 0x00000000000aace0 __funlockfile()  :0"
+        ),
+    ),
+    (
+        (
+            "ERROR: Could not find a version that satisfies the "
+            "requirement foo==1.2.3 (from versions: 1.0, 1.1)\nERROR: No "
+            "matching distribution found for foo==1.2.3"
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the "
+            "requirement foo==2.0 (from versions: 0.1, 1.0, 1.1)\nERROR: "
+            "No matching distribution found for foo==2.0"
+        ),
+    ),
+    (
+        (
+            "npm error code E404\nnpm error 404 Not Found - GET "
+            "https://registry.example.com/foo - Not found\nnpm error A "
+            "complete log of this run can be found in: "
+            "/root/.npm/_logs/2031-01-02T03_04_05_123Z-debug-0.log"
+        ),
+        (
+            "npm error code E404\nnpm error 404 Not Found - GET "
+            "https://npm.example.org/foo - Not found\nnpm error A complete "
+            "log of this run can be found in: "
+            "/home/x/.npm/_logs/2032-11-02T13_04_05_123Z-debug-0.log"
+        ),
+    ),
+    (
+        (
+            "fatal: unable to access 'https://github.com/a/b/': The "
+            "requested URL returned error: 403"
+        ),
+        (
+            "fatal: unable to access 'https://git.example.com/c/d.git/': "
+            "The requested URL returned error: 403"
+        ),
+    ),
+    (
+        (
+            "error: RPC failed; curl 56 GnuTLS recv error (-9): A TLS "
+            "packet with unexpected length was received.\nfetch-pack: "
+            "unexpected disconnect while reading sideband packet\nfatal: "
+            "early EOF"
+        ),
+        (
+            "error: RPC failed; curl 56 GnuTLS recv error (-9): A TLS "
+            "packet with unexpected length was received.\nerror: 1234 "
+            "bytes of body are still expected\nfatal: early EOF"
+        ),
+    ),
+    (
+        (
+            "make[2]: *** [CMakeFiles/a.dir/build.make:76: "
+            "CMakeFiles/a.dir/x.cpp.o] Error 1\nmake[1]: *** "
+            "[CMakeFiles/Makefile2:83: CMakeFiles/a.dir/all] Error 2\n"
+            "make: *** [Makefile:91: all] Error 2"
+        ),
+        (
+            "make[2]: *** [CMakeFiles/a.dir/build.make:176: "
+            "CMakeFiles/a.dir/x.cpp.o] Error 1\nmake[1]: *** "
+            "[CMakeFiles/Makefile2:183: CMakeFiles/a.dir/all] Error 2\n"
+            "make: *** [Makefile:191: all] Error 2"
+        ),
+    ),
+    (
+        (
+            "2031-01-02 03:04:05.123 UTC [1234] FATAL:  remaining "
+            "connection slots are reserved for roles with the SUPERUSER "
+            "attribute"
+        ),
+        (
+            "2031-11-02 13:04:05.123 UTC [99] FATAL:  remaining "
+            "connection slots are reserved for roles with the SUPERUSER "
+            "attribute"
+        ),
+    ),
+    (
+        (
+            "psycopg2.errors.DeadlockDetected: deadlock detected\nDETAIL:  "
+            "Process 12 waits for ShareLock on transaction 34; blocked by "
+            "process 56."
+        ),
+        (
+            "psycopg2.errors.DeadlockDetected: deadlock detected\nDETAIL:  "
+            "Process 112 waits for ShareLock on transaction 934; blocked "
+            "by process 756."
+        ),
+    ),
+    (
+        (
+            "ERROR:  duplicate key value violates unique constraint "
+            '"a_pkey"\nDETAIL:  Key (id)=(12) already exists.'
+        ),
+        (
+            "ERROR:  duplicate key value violates unique constraint "
+            '"a_pkey"\nDETAIL:  Key (id)=(9912) already exists.'
+        ),
+    ),
+    (
+        (
+            "upload failed: ./a.bin to s3://b/a.bin An error occurred "
+            "(AccessDenied) when calling the PutObject operation: Access "
+            "Denied"
+        ),
+        (
+            "upload failed: ../x/y.bin to s3://other/q/y.bin An error "
+            "occurred (AccessDenied) when calling the PutObject "
+            "operation: Access Denied"
+        ),
+    ),
+    (
+        (
+            "download failed: s3://b/a.bin to ./a.bin Could not connect "
+            'to the endpoint URL: "https://b.s3.amazonaws.com/a.bin"'
+        ),
+        (
+            "download failed: s3://b2/c/a.bin to data/a.bin Could not "
+            "connect to the endpoint URL: "
+            '"https://b2.s3.eu-west-1.amazonaws.com/c/a.bin"'
+        ),
+    ),
+    (
+        'Error from server (NotFound): pods "train-7f9c6d8b5-x2k4q" not found',
+        'Error from server (NotFound): pods "train-5d4b9c7f66-zz9bk" not found',
+    ),
+    (
+        'Error from server (NotFound): pods "worker-0" not found',
+        'Error from server (NotFound): pods "worker-12" not found',
+    ),
+    (
+        (
+            "The connection to the server 10.0.0.3:6443 was refused - did "
+            "you specify the right host or port?"
+        ),
+        (
+            "The connection to the server k8s.example.com:6443 was "
+            "refused - did you specify the right host or port?"
+        ),
+    ),
+    (
+        "Unable to connect to the server: dial tcp 10.0.0.3:443: i/o timeout",
+        "Unable to connect to the server: dial tcp [fd00::3]:6443: i/o timeout",
+    ),
+    (
+        (
+            "0/12 nodes are available: 3 Insufficient nvidia.com/gpu, 9 "
+            "node(s) didn't match Pod's node affinity/selector."
+        ),
+        (
+            "0/9 nodes are available: 1 Insufficient nvidia.com/gpu, 8 "
+            "node(s) didn't match Pod's node affinity/selector."
+        ),
+    ),
+    (
+        (
+            "MountVolume.SetUp failed for volume "
+            '"pvc-0f8fad5b-d9cb-469f-a165-70867728950e" : mount failed: '
+            "exit status 32"
+        ),
+        (
+            "MountVolume.SetUp failed for volume "
+            '"pvc-1f8fad5b-d9cb-469f-a165-70867728950a" : mount failed: '
+            "exit status 32"
+        ),
+    ),
+    (
+        (
+            "The node was low on resource: ephemeral-storage. Container "
+            "main was using 12345Ki, which exceeds its request of 0."
+        ),
+        (
+            "The node was low on resource: ephemeral-storage. Container "
+            "main was using 9Gi, which exceeds its request of 0."
+        ),
+    ),
+    (
+        (
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1331, "
+            "unhandled system error, NCCL version 2.14.3\nncclSystemError: "
+            "System call (e.g. socket, malloc) or external library call "
+            "failed or device error.\nLast error:\nsocketStartConnect: "
+            "Connect to 10.0.0.3<34567> failed : Software caused "
+            "connection abort"
+        ),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: "
+            "../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, "
+            "unhandled system error, NCCL version 2.18.1\nncclSystemError: "
+            "System call (e.g. socket, malloc) or external library call "
+            "failed or device error.\nLast error:\nsocketStartConnect: "
+            "Connect to 10.1.0.3<4567> failed : Software caused "
+            "connection abort"
+        ),
+    ),
+    (
+        (
+            "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught "
+            "collective operation timeout: WorkNCCL(SeqNum=1234, "
+            "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800123 "
+            "milliseconds before timing out."
+        ),
+        (
+            "[rank13]:[E1112 13:04:05.123456 ProcessGroupNCCL.cpp:563] "
+            "[Rank 13] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=99, OpType=ALLREDUCE, Timeout(ms)=600000) "
+            "ran for 600044 milliseconds before timing out."
+        ),
+    ),
+    (
+        (
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedErr"
+            "or: OOM when allocating tensor with shape[128,512,7,7] and "
+            "type float on /job:localhost/replica:0/task:0/device:GPU:0 "
+            "by allocator GPU_0_bfc [Op:Conv2D]"
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.ResourceExhaustedErr"
+            "or: OOM when allocating tensor with shape[32,64] and type "
+            "float on /job:localhost/replica:0/task:0/device:GPU:3 by "
+            "allocator GPU_3_bfc [Op:Conv2D]"
+        ),
+    ),
+    (
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage "
+            "failure: Task 3 in stage 4.0 failed 4 times, most recent "
+            "failure: Lost task 3.3 in stage 4.0 (TID 123, node17, "
+            "executor 2): ExecutorLostFailure (executor 2 exited caused "
+            "by one of the running tasks) Reason: Container killed by "
+            "YARN for exceeding memory limits. 5.5 GB of 5.5 GB physical "
+            "memory used."
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage "
+            "failure: Task 13 in stage 14.1 failed 4 times, most recent "
+            "failure: Lost task 13.3 in stage 14.1 (TID 99123, 10.0.0.3, "
+            "executor 22): ExecutorLostFailure (executor 22 exited caused "
+            "by one of the running tasks) Reason: Container killed by "
+            "YARN for exceeding memory limits. 12.1 GB of 12 GB physical "
+            "memory used."
+        ),
+    ),
+    (
+        "java.lang.OutOfMemoryError: Java heap space\nDumping heap to java_pid123.hprof ...",
+        "java.lang.OutOfMemoryError: Java heap space\nDumping heap to /x/java_pid99.hprof ...",
+    ),
+    (
+        (
+            'Exception in thread "pool-1-thread-3" '
+            "java.lang.IllegalStateException: row 7\n\tat "
+            "com.example.App.run(App.java:33)"
+        ),
+        (
+            'Exception in thread "pool-12-thread-31" '
+            "java.lang.IllegalStateException: row 71\n\tat "
+            "com.example.App.run(App.java:133)"
+        ),
+    ),
+    (
+        "bash: line 3: 1234 Killed                  python a.py",
+        "bash: line 13: 99 Killed                  python /x/b.py",
+    ),
+    (
+        (
+            "/usr/bin/ld: cannot find -lfoo: No such file or directory\n"
+            "collect2: error: ld returned 1 exit status"
+        ),
+        (
+            "/usr/bin/x86_64-linux-gnu-ld: cannot find -lfoo: No such "
+            "file or directory\ncollect2: error: ld returned 1 exit status"
+        ),
+    ),
+    (
+        "cp: error writing '/data/a.bin': No space left on device",
+        "cp: error writing '/mnt/x/b.bin': No space left on device",
+    ),
+    (
+        (
+            "tar: /a/b.tar: Cannot write: Disk quota exceeded\ntar: Error "
+            "is not recoverable: exiting now"
+        ),
+        (
+            "tar: /x/y/c.tar: Cannot write: Disk quota exceeded\ntar: "
+            "Error is not recoverable: exiting now"
+        ),
+    ),
+    (
+        "wget: unable to resolve host address 'a.example.com'",
+        "wget: unable to resolve host address 'mirror7'",
+    ),
+    (
+        "ssh: Could not resolve hostname gw: Name or service not known",
+        "ssh: Could not resolve hostname gw.example.com: Name or service not known",
+    ),
+    (
+        "/bin/sh: 1: /a/run.sh: Permission denied",
+        "/bin/sh: 3: /x/y/run.sh: Permission denied",
+    ),
+    (
+        "exec /app/run: exec format error",
+        "exec /usr/local/bin/run: exec format error",
+    ),
+    (
+        "Error: Unable to access jarfile /a/b.jar",
+        "Error: Unable to access jarfile x/c.jar",
+    ),
+    (
+        "WARNING: retry 3\nerror: 0x7f01 bad magic in block 33 at offset 0x1000",
+        "WARNING: retry 13\nerror: 0xab bad magic in block 1 at offset 4096",
+    ),
+    (
+        (
+            "slurmstepd: error: couldn't chdir to `/a/b': No such file or "
+            "directory: going to /tmp instead"
+        ),
+        (
+            "slurmstepd: error: couldn't chdir to `/x/y/z': No such file "
+            "or directory: going to /tmp instead"
+        ),
+    ),
+    (
+        (
+            "srun: error: Unable to create step for job 1234: Invalid "
+            "generic resource (gres) specification"
+        ),
+        (
+            "srun: error: Unable to create step for job 99: Invalid "
+            "generic resource (gres) specification"
+        ),
+    ),
+    (
+        (
+            "thread 'tokio-runtime-worker' panicked at src/a.rs:3:5:\n"
+            "called `Result::unwrap()` on an `Err` value: Os { code: 111, "
+            'kind: ConnectionRefused, message: "Connection refused" }'
+        ),
+        (
+            "thread 'main' panicked at src/a.rs:33:15:\ncalled "
+            "`Result::unwrap()` on an `Err` value: Os { code: 111, kind: "
+            'ConnectionRefused, message: "Connection refused" }'
+        ),
+    ),
+    (
+        (
+            "node:internal/process/promises:288\n            "
+            "triggerUncaughtException(err, true /* fromPromise */);\n      "
+            "      ^\n\nError: connect ECONNREFUSED 127.0.0.1:5432\n    at "
+            "TCPConnectWrap.afterConnect [as oncomplete] "
+            "(node:net:1494:16) {\n  errno: -111,\n  code: 'ECONNREFUSED',\n "
+            " address: '127.0.0.1',\n  port: 5432\n}"
+        ),
+        (
+            "Error: connect ECONNREFUSED 10.0.0.3:6543\n    at "
+            "TCPConnectWrap.afterConnect [as oncomplete] "
+            "(node:net:1555:16) {\n  errno: -111,\n  code: 'ECONNREFUSED',\n "
+            " address: '10.0.0.3',\n  port: 6543\n}"
+        ),
+    ),
+    (
+        (
+            "panic: dial tcp 10.0.0.3:6379: connect: connection refused\n\n"
+            "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:12 +0x1d"
+        ),
+        (
+            "panic: dial tcp [::1]:6379: connect: connection refused\n\n"
+            "goroutine 1 [running]:\nmain.main()\n\t/x/main.go:112 +0x2d"
+        ),
+    ),
+    (
+        (
+            "2031/01/02 03:04:05 http: Server closed\n2031/01/02 03:04:05 "
+            "failed to listen on :8080: bind: address already in use"
+        ),
+        "2031/11/02 13:04:05 failed to listen on :9090: bind: address already in use",
+    ),
 )
 APART = (
+    'Error from server (Forbidden): pods "a" is forbidden',
+    'Error from server (AlreadyExists): pods "a" already exists',
     "error: HTTP 403 Forbidden",
     "error: HTTP 503 Service Unavailable",
     "error: status 404",
