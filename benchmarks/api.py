@@ -4,11 +4,12 @@ There are two databases, with 1,000 and with 1,000,000 sessions, each behind the
 server. One client makes every call to both in turn. For each call the 99th percentile of the best
 round counts. `p99_growth` is the worst ratio of large to small, over create, get, attempts and
 lists. Lists have each filter with a common and with a rare value, for a member of some projects;
-the main ones also for a cluster admin. `ratio_bare_view` is the worst ratio of requests per second,
-over four calls, to `peers/bare_view.py` on the large database, each side with its best number of
-clients.
+the main ones also for a cluster admin. `counted_growth` is the same over figures of failures, of
+retries and of nodes in a month: these grow until each hour and each day has all values.
+`ratio_bare_view` is the worst ratio of requests per second, over four calls, to
+`peers/bare_view.py` on the large database, each side with its best number of clients.
 
-    python -m benchmarks.api [--quick]
+    python -m benchmarks.api [--quick] [--sessions 1000000]
 """
 
 import argparse
@@ -21,13 +22,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks.database import benchmark_database
+from benchmarks.failure_history import KEPT_DAYS, load_failures
 from benchmarks.http_load import Client, request_bytes, requests_per_second
 from benchmarks.session_history import ADMIN, MEMBER, Past, load_past
 
@@ -42,7 +44,8 @@ WARM = 20
 """Calls before a measurement. Each process has threads with connections of their own."""
 PATIENCE = 60.0
 BODY = json.dumps({"project": "domain-0/project-0", "image": "bench", "command": ["true"]}).encode()
-LIST = "/api/v2/sessions/"
+API = "/api/v2/"
+LIST = f"{API}sessions/"
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Server:
         token = self.past.tokens[call.who]
         if call.name == "create":
             return request_bytes("POST", LIST, token, BODY)
-        return request_bytes("GET", LIST + call.path(self.past), token)
+        return request_bytes("GET", call.base + call.path(self.past), token)
 
 
 @dataclass(frozen=True)
@@ -67,15 +70,17 @@ class Call:
     name: str
     query: str = ""
     who: str = MEMBER
+    base: str = LIST
 
     def path(self, past: Past) -> str:
-        """Return the path below `/sessions/`."""
+        """Return the path below `base`."""
         soon = past.middle + timedelta(days=29.9)
         known = {
             "root": past.root,
             "rare": past.rare,
             "middle": quote(past.middle.isoformat()),
             "late": quote(soon.isoformat()),
+            "month": quote((datetime.now(UTC) - timedelta(days=KEPT_DAYS - 1)).isoformat()),
             "early": quote((past.middle - timedelta(days=20)).isoformat()),
             "deep": quote(past.deep_cursor()),
         }
@@ -92,16 +97,30 @@ FILTERS = (
     *("owner=user-0", "owner=rare", "executor=executor-0", "executor=executor-rare"),
     *("node=node-0", "node=node-rare", "created_after={middle}", "created_after={late}"),
     *("created_before={middle}", "created_before={early}", "search=train", "search=needle"),
-    "search={rare}",
+    *("search={rare}", "signature=facade000000"),
 )
+OF_PROJECT = "project=domain-0/project-0&since={month}"
+FAILURES = (*("", "&ordering=-lost_run_seconds", "&queue=default", "&node=node-0"),)
+COUNTED = (
+    *(Call("failures", f"failures/?{OF_PROJECT}{each}", base=API) for each in FAILURES),
+    Call("failure", f"failures/aaaaaaaaaaa0/?{OF_PROJECT}", base=API),
+    *(
+        Call("report", f"reports/retries/?{OF_PROJECT}&by={each}", base=API)
+        for each in ("cause", "queue", "owner", "signature", "day")
+    ),
+    *(Call("nodes", f"nodes/{each}", ADMIN, API) for each in ("", "?executor=executor-1")),
+    Call("breakers", "breakers/", base=API),
+)
+"""Figures of failures, retries and nodes: the window spans a month."""
 OF_ADMIN = ("", "status=ERROR", "status=CANCELLED", "exit_code=99", "owner=rare", "search=needle")
 CALLS = (
     *(Call("create"), Call("get", "{root}/"), Call("attempts", "{root}/attempts/")),
     *(Call("list"), Call("list", "?cursor={deep}")),
     *(Call("list", f"?{each}") for each in FILTERS),
     *(Call("list", f"?{each}", ADMIN) for each in OF_ADMIN),
+    *COUNTED,
 )
-QUICK_CALLS = (*CALLS[:8], Call("list", "?status=ERROR"), Call("list", "?tip=true"))
+QUICK_CALLS = (*CALLS[:8], Call("list", "?status=ERROR"), Call("list", "?tip=true"), *COUNTED)
 RATED = CALLS[:4]
 
 
@@ -111,14 +130,17 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="fewer calls and requests, one number of clients"
     )
-    quick = parser.parse_args().quick
+    parser.add_argument("--sessions", type=int, default=LARGE, help="of the large database")
+    arguments = parser.parse_args()
+    quick = arguments.quick
     with ExitStack() as stack:
         small, _ = _prepare(stack, "reprise_bench_api_small", SMALL)
-        large, url = _prepare(stack, "reprise_bench_api", LARGE)
+        large, url = _prepare(stack, "reprise_bench_api", arguments.sessions)
         bare = stack.enter_context(served(url, "benchmarks.peers.bare_view:application"))
-        growth = _growth(small, large, quick=quick)
+        growth, counted = _growth(small, large, quick=quick)
         ratio = _ratio(large, bare, quick=quick)
-    print(json.dumps({"p99_growth": round(growth, 3), "ratio_bare_view": round(ratio, 3)}))
+    found = {"p99_growth": growth, "counted_growth": counted, "ratio_bare_view": ratio}
+    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
 
 
 def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
@@ -127,6 +149,7 @@ def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
     url = stack.enter_context(benchmark_database(name))
     began = time.perf_counter()
     past = load_past(url, count)
+    load_failures()
     print(f"  {count} sessions: {time.perf_counter() - began:.1f} s to load", file=sys.stderr)
     connection.close()
     connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's, and Django uses the next
@@ -172,23 +195,26 @@ def _await(server: "subprocess.Popen[bytes]", port: int) -> None:
     raise SystemExit("the web server did not start")
 
 
-def _growth(small: Server, large: Server, *, quick: bool) -> float:
-    """Return the worst ratio of the 99th percentiles of a call."""
+def _growth(small: Server, large: Server, *, quick: bool) -> tuple[float, float]:
+    """Return the worst ratio of the 99th percentiles of a call: of sessions, and of figures."""
     print("call                                          rows  p99 at 10^3   p99 at 10^6   ratio")
-    worst = 0.0
+    worst = counted = 0.0
     clients = Client(small.port), Client(large.port)
     rounds, requests = (QUICK_ROUNDS, QUICK_REQUESTS) if quick else (ROUNDS, REQUESTS)
     for call in QUICK_CALLS if quick else CALLS:
         sides = list(zip(clients, (small, large), strict=True))
         rows = {_warm(client, server.request(call)) for client, server in sides}
-        if len(rows) != 1:
+        if len(rows) != 1 and call not in COUNTED:
             raise SystemExit(f"{call}: {rows} rows")
         best = [float("inf"), float("inf")]
         for _ in range(rounds):
             for side, p99 in enumerate(_round(sides, call, requests)):
                 best[side] = min(best[side], p99)
         ratio = best[1] / best[0]
-        worst = max(worst, ratio)
+        if call in COUNTED:
+            counted = max(counted, ratio)
+        else:
+            worst = max(worst, ratio)
         label = f"{call.name} {call.query}{' (admin)' if call.who == ADMIN else ''}"
         print(
             f"{label:45.45} {rows.pop():5} {best[0] * 1000:9.2f} ms {best[1] * 1000:10.2f} ms"
@@ -197,7 +223,7 @@ def _growth(small: Server, large: Server, *, quick: bool) -> float:
         )
     for client in clients:
         client.close()
-    return worst
+    return worst, counted
 
 
 def _warm(client: Client, request: bytes) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.bulk_load import loading
+from benchmarks.failure_history import SIGNATURE
 from retry.policies.inline import InlinePolicy
 
 DAYS = 60
@@ -31,7 +32,7 @@ _SESSION_COLUMNS = (
     "finished_at, exit_code, node, executor, parent_id, root_id, root_submitted_at, tip, "
     "retry_count, max_retries, retry_policy, retry_policies, retry_counters, retry_cause, "
     "failure_category, retry_state, resting, avoid_node, avoid_executors, lease_returns, "
-    "report_seq, event_seq"
+    "report_seq, event_seq, failure_signature"
 )
 _DECISION_COLUMNS = (
     'session_id, state, action, reason, cause, rule, paid_by, used, "limit", delay, due_at, '
@@ -144,7 +145,8 @@ def _make_tenants() -> _Places:
     )
 
 
-_SESSIONS = """
+_SESSIONS = (
+    """
     SELECT id, spec, p.project_id, p.queue_id, p.owner_id, p.name, p.job_set, position,
         CASE rare WHEN 'failed' THEN 'interactive' ELSE 'batch' END, 0, e.status, e.phase, '',
         created_at, p.began, p.began, p.began, p.ended, e.exit_code, p.node, p.executor, parent_id,
@@ -152,7 +154,9 @@ _SESSIONS = """
         CASE attempt WHEN 0 THEN '{}' ELSE format('{"inline/failure": %%s}', attempt) END,
         e.cause, e.category, e.retry_state,
         CASE WHEN e.retry_state IN ('none', 'retried') THEN '' ELSE e.retry_state END,
-        '', '[]', 0, 1, 4
+        '', '[]', 0, 1, 4, """
+    + SIGNATURE
+    + """
     FROM pg_temp.past, LATERAL (
         SELECT (%(projects)s::bigint[])[project + 1] AS project_id,
             CASE WHEN rare IN ('failed', 'cancelled') THEN %(rare_queue)s
@@ -186,6 +190,7 @@ _SESSIONS = """
     ) AS e(ending, status, phase, exit_code, cause, category, retry_state)
     WHERE e.ending = past.ending ORDER BY position
 """
+)
 _DECISIONS = """
     SELECT id, CASE WHEN after IS NULL THEN 'final' ELSE 'dispatched' END,
         CASE WHEN after IS NULL THEN 'fail' ELSE 'retry' END, 'inline_retry',

@@ -133,11 +133,16 @@ def create(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     session, spec, (place, *statements) = _making()
     new, new_spec = uuid7(), uuid7()
     _rows(*place)
-    changes = [(str(session), str(new)), (session.hex, new.hex), (spec.hex, new_spec.hex)]
+    pairs = ((session, new), (spec, new_spec))
+    changes = [(write(old), write(other)) for old, other in pairs for write in (str, _hex)]
     with transaction.atomic(), connection.cursor() as cursor:
         for sql, params in statements:
             cursor.execute(sql, _replaced(params, changes))
     return _answer(_rows(_statement_by_id(False), [new]), status=201)
+
+
+def _hex(key: UUID) -> str:
+    return key.hex
 
 
 def _replaced(value: Any, changes: list[tuple[str, str]]) -> Any:

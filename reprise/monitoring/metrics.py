@@ -108,7 +108,9 @@ _GAUGES = """
             FROM sessions_app_session
             WHERE resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')),
         (SELECT count(*) FROM sessions_app_breaker WHERE state = 'open'),
-        (SELECT count(*) FROM sessions_app_retrybudgetstate WHERE spent_since IS NOT NULL)
+        (SELECT count(*) FROM sessions_app_retrybudgetstate WHERE spent_since IS NOT NULL),
+        (SELECT count(*) FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'parked')
 """
 # Counts stop at a number that counts as a backlog anyway.
 _SCHEDULES = """
@@ -267,7 +269,7 @@ def _gauges() -> Iterator[Metric]:
     with connection.cursor() as cursor:
         cursor.execute(_GAUGES)
         (counts,) = cursor.fetchall()
-    waiting, live, scheduled, held, overdue, oldest, broken, spent = counts
+    waiting, live, scheduled, held, overdue, oldest, broken, spent, parked = counts
     sessions = GaugeMetricFamily("reprise_sessions", "Unfinished sessions", labels=["phase"])
     sessions.add_metric(["waiting"], waiting)
     sessions.add_metric(["live"], live)
@@ -287,7 +289,9 @@ def _gauges() -> Iterator[Metric]:
     breakers.add_metric([], broken)
     budgets = GaugeMetricFamily("reprise_retry_budget_spent", "Shared retry budgets that are spent")
     budgets.add_metric([], spent)
-    yield from (sessions, retries, late, age, breakers, budgets)
+    chains = GaugeMetricFamily("reprise_chains_parked", "Chains that wait for a person to decide")
+    chains.add_metric([], parked)
+    yield from (sessions, retries, late, age, breakers, budgets, chains)
 
 
 def _schedules() -> Iterator[Metric]:

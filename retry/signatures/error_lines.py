@@ -6,13 +6,9 @@ from itertools import islice
 
 from retry.signatures.engine import compiled, replaced
 from retry.signatures.lines import Output, last_matching
+from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
 
-_GPU = compiled(
-    r"RuntimeError:|OutOfMemoryError:|(?i:\bcuda (?:error|out of memory|driver|failure|runtime))"
-    r"|\bcudaError\w|\bCUDA_ERROR_|\bCUDNN_STATUS_|\bCUBLAS_STATUS_|\bhipError|\bHIP error"
-    r"|\bNCCL WARN\b|\bNCCL error\b|\bnccl\w*Error\b|Watchdog caught collective|\bNVRM: Xid\b"
-)
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
     r"|Unable to register|\[Proxy Service|NCCL INFO|[Ww]arning:"
@@ -24,7 +20,7 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|segmentation fault|out of memory|^curl: \([0-9]|^npm ERR!|could not resolve"
     r"|undefined reference|\bsevere \(|^panic: |no space left|assertion"
     r"|connection (?:.{0,60} )?(?:refused|timed out|reset)|CANCELLED AT"
-    r"|^make(?:\[[0-9]+\])?: \*\*\*"
+    r"|^make(?:\[[0-9]+\])?: \*\*\*|^SUMMARY: \w+Sanitizer|^\s*\*\* \("
     r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
 )
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
@@ -47,6 +43,7 @@ _NO_ERROR = compiled(
 _NOISE = compiled(
     r"^[^\w=]*(?:\w+[:.])*(?i:info|debug|trace|notice|warn|warning|hint|note|help)\b[\]:|)]?"
     r"|^.{0,60}\b(?:INFO|DEBUG|TRACE|WARN|WARNING)\b|\w+Warning:|^[IW][0-9]{4} |^\s*warnings\.warn"
+    r"|^(?i:solution): |^Run `|^(?:Collecting|Solving) .*: failed$"
 )
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
@@ -60,7 +57,9 @@ _NEVER = compiled(
     r"|^npm (?:ERR!|error)\s*(?:A complete log|This is probably|To see a list|.*_logs[/\\]"
     r"|npm run|$)"
     r"|PYTORCH_CUDA_ALLOC_CONF=|error_file:|error report|^Backtrace for"
-    r"|^Error messages? (?:below|above)"
+    r"|^Error messages? (?:below|above)|^website at |^Last message: "
+    r"|PETSC ERROR: (?:-|Try option|or (?:see|try) |configure using|to get more|likely location"
+    r"|Note:|\s*(?:INSTEAD|is given)|See |Petsc Release|Configure options|Run with|#[0-9])"
 )
 # What shells, make and launchers add to the failure of what they ran, and what follows from one
 # that was told before.
@@ -92,6 +91,9 @@ _ADDED_TEXT = (
     r"|^[0-9]+ errors? generated|: recipe for target|executor failed running|failed to solve:"
     r"|^error: Recipe|Process completed with"
     r"|^Error: Process completed|command terminated|returned a non-zero code"
+    r"|exits with return code|FATAL ERROR, exiting$|^Found [0-9]+ errors?\b|^Done\. PASS=[0-9]"
+    r"|^CalledProcessError in |^RuleException:$"
+    r"|^CommandException: (?:Caught non-retryable|[0-9]+ files?/objects?)"
 )
 _ADDED = compiled(_ADDED_TEXT)
 # Whatever has a rank; of several lines, too.
@@ -107,7 +109,7 @@ _GENERIC = compiled(
     r"(?:Exited|Killed|Terminated)|^Error: Process completed with"
     r"|^npm (?:ERR!|error) (?:code ELIFECYCLE|Exit status|errno|\S+@\S+ )"
     r"|^Command .* returned non-zero exit status"
-    r"|^subprocess\.CalledProcessError|^SystemExit"
+    r"|^subprocess\.CalledProcessError|^SystemExit|exits with return code = -?[0-9]+$"
 )
 _CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
 _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")
@@ -130,11 +132,11 @@ class Rank(IntEnum):
 
 def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
     """Return the last line of CUDA, NCCL or of a `RuntimeError:`."""
-    lines = output.lines
-    if not _GPU.search(output.text):
+    if Sign.GPU not in output.signs:
         return None
-    for at, line in last_matching(lines, range(len(lines)), _GPU):
-        if at in passed_over or not _GPU.search(line) or _NO_GPU_ERROR.search(line):
+    lines = output.lines
+    for at, line in last_matching(lines, range(len(lines)), GPU):
+        if at in passed_over or not GPU.search(line) or _NO_GPU_ERROR.search(line):
             continue
         before, warning, said = line.partition(b"NCCL WARN ")
         return Failure(warning + said if warning else before, b"", at)
@@ -171,7 +173,7 @@ def rank_of(line: bytes) -> Rank:
     if not (strong or added or _WEAKER.search(line)) or _NEVER.search(line):
         return Rank.NEVER
     if added:
-        return Rank.GENERIC if is_generic(line) and not signal_in(line) else Rank.ADDED
+        return Rank.GENERIC if generic_word(line) == b"" else Rank.ADDED
     if _NOISE.search(line):
         return Rank.NOISE
     return Rank.LIKE_ONE if strong else Rank.WEAKER
@@ -179,18 +181,23 @@ def rank_of(line: bytes) -> Rank:
 
 def is_generic(text: bytes) -> bool:
     """Return whether a text says only that something ended, such as `Killed`."""
-    return not text or _GENERIC.search(text) is not None
+    return generic_word(text) is not None
 
 
-def signal_in(text: bytes) -> bytes:
-    """Return the shell's word for the signal that ended a program; empty if it has none."""
-    match = _GENERIC.search(text)
-    return bytes(match.group(1) or b"") if match is not None else b""
+def generic_word(text: bytes) -> bytes | None:
+    """Return the shell's word for the signal that ended a program, or b"" for another generic text.
+
+    A text that is not generic has None.
+    """
+    match = _GENERIC.search(text) if text else None
+    if match is None:
+        return None if text else b""
+    return bytes(match.group(1) or b"")
 
 
 def npm_error(output: Output) -> Failure | None:
     """Return the code that npm gives for an error of its own, with the first words about it."""
-    lines = output.lines if b"npm " in output.text else ()
+    lines = output.lines if Sign.NPM in output.signs else ()
     for at in range(len(lines) - 1, -1, -1):
         match = _CODE_OF_NPM.search(lines[at]) if lines[at].startswith(b"npm ") else None
         if match is None or match.group(1) == b"ELIFECYCLE":

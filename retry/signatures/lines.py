@@ -1,10 +1,11 @@
 """The lines of an output, without what launchers, runtimes and terminals put before them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from retry.signatures.engine import compiled, replaced, simple
+from retry.signatures.engine import simple
+from retry.signatures.signs import LABEL, Sign, signs_in
 
 MOST_BYTES = 16 * 1024
 """Bytes of an output that are looked at: its last ones."""
@@ -12,39 +13,35 @@ _OWN_LINES = b"::reprise::"
 _BLOCK = 32
 """Lines that one search passes over."""
 
-_TIME = (
-    r"\[?(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]|[0-9]{2}/[0-9]{2}/[0-9]{2} )"
-    r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]++)?(?:Z|[+-][0-9]{2}:?[0-9]{2}| UTC)?\]?:?[ \t]"
-)
-_LABEL = (
-    r"\n(?:"
-    rf"{_TIME}(?:std(?:err|out) [FP] )?"
-    r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
-    r"|\[[0-9]++,[0-9]++\]<std(?:err|out)>:? ?"  # mpirun --tag-output
-    r"|\[[0-9]++\] "  # mpiexec -prepend-rank
-    r"|[0-9]++: "  # srun --label
-    r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)]*+\) "  # Ray
-    r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "
-    r"|[\w.-]++ ++\| "  # Compose
-    r"|E   (?:    )?"  # pytest
-    r")++"
-)
-_LABELS = simple(_LABEL)
-# RE2 reads the whole at once, and needs no possessive repetitions.
-_ANY_LABEL = compiled(_LABEL.replace("++", "+").replace("*+", "*").replace("?+", "?"))
-_TERMINAL = compiled(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*\x07|\x1b.")
+_LABELS = simple(rf"\n(?:{LABEL})++")
+_TERMINAL = simple(r"\x1b\[[0-9;?]*+[ -/]*+[@-~]|\x1b\][^\x07\x1b]*+\x07|\x1b.")
 _CONTROL = bytes(code for code in range(0x20) if code not in {0x09, 0x0A}) + b"\x7f"
 
 
-@dataclass(frozen=True, slots=True)
 class Output:
-    """The last 16 KiB of an output without labels, codes of terminals and own lines.
+    """An output, or its end, without labels, codes of terminals and own lines.
 
-    `text` is what `lines` have between them: one search in it tells whether to look at each line.
+    `signs` and searches in `text` tell whether to look at `lines` at all.
     """
 
-    lines: tuple[bytes, ...]
-    text: bytes
+    def __init__(self, text: bytes) -> None:
+        signs = signs_in(text)
+        if Sign.TERMINAL in signs or Sign.CONTROL in signs:
+            text = _TERMINAL.sub(b"", text).translate(None, _CONTROL)
+            signs = signs_in(text)
+        if Sign.LABEL in signs:
+            text = _LABELS.sub(b"\n", b"\n" + text)[1:]
+            signs = signs_in(text)
+        if Sign.OWN in signs:
+            lines = text.split(b"\n")
+            text = b"\n".join([line for line in lines if not line.lstrip().startswith(_OWN_LINES)])
+        self.text, self.signs = text, signs
+
+    @cached_property
+    def lines(self) -> tuple[bytes, ...]:
+        """Return what the text has between its ends of lines."""
+        lines = self.text.split(b"\n")
+        return tuple([line.rstrip() for line in lines] if Sign.SPACES in self.signs else lines)
 
     def with_text(self, wanted: bytes) -> list[int]:
         """Return the lines that contain a text, in order: by searches in the whole."""
@@ -59,21 +56,12 @@ class Output:
         return found
 
 
-def read_output(output: str) -> Output:
-    """Return the lines of an output that may tell a failure."""
+def end_of(output: str) -> bytes:
+    """Return the last 16 KiB of an output."""
     tail = output[-MOST_BYTES:].encode("utf-8", "replace")[-MOST_BYTES:]
     if b"\r" in tail:
         tail = tail.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    tail = replaced(_TERMINAL, lambda _match: b"", tail).translate(None, _CONTROL)
-    tail = b"\n" + tail
-    if _ANY_LABEL.search(tail) is not None:
-        tail = _LABELS.sub(b"\n", tail)
-    tail = tail[1:]
-    lines = [line.rstrip() for line in tail.split(b"\n")]
-    if _OWN_LINES in tail:
-        lines = [line for line in lines if not line.lstrip().startswith(_OWN_LINES)]
-        tail = b"\n".join(lines)
-    return Output(tuple(lines), tail)
+    return tail
 
 
 def last_matching(

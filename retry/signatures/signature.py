@@ -10,16 +10,15 @@ from retry.evidence.causes import PLATFORM_CAUSES, classify
 from retry.evidence.termination import Termination, exit_code_of, first_failed_container
 from retry.signatures.error_lines import (
     error_line,
+    generic_word,
     gpu_line,
-    is_generic,
     last_line,
     npm_error,
-    signal_in,
 )
-from retry.signatures.lines import read_output
+from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import masked
 from retry.signatures.stacks import last_head
-from retry.signatures.tracebacks import Failure, exceptions_of, place_masked
+from retry.signatures.tracebacks import Failure, exceptions_of, last_told, place_masked
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200
@@ -87,8 +86,8 @@ def _text_of(outputs: tuple[str, ...]) -> tuple[str, bool]:
         failure = failure_in(output)
         if failure is not None:
             # The shell writes the number of the process and its command beside the signal.
-            signal = signal_in(failure.text).decode("ascii")
-            return signal or _shown(failure), is_generic(failure.text)
+            signal = generic_word(failure.text)
+            return (signal or b"").decode("ascii") or _shown(failure), signal is not None
     return "", True
 
 
@@ -101,7 +100,11 @@ def failure_in(output: str) -> Failure | None:
     """Return the part of an output that tells the failure; None if the output is empty."""
     if not output:
         return None
-    read = read_output(output)
+    tail = end_of(output)
+    told = last_told(tail)
+    if told is not None:
+        return told
+    read = Output(tail)
     exceptions = exceptions_of(read)
     if exceptions.told is not None:
         return exceptions.told

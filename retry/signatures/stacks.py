@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from retry.signatures.engine import compiled
 from retry.signatures.lines import Output
+from retry.signatures.signs import Sign
 from retry.signatures.tracebacks import Failure, module_of
 
 _FAR = 12
@@ -11,8 +12,6 @@ _FAR = 12
 
 _MOST_FRAMES = 40
 
-# One search for what all of them need; most outputs have none of it.
-_ANY = compiled(r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: ")
 _AT = compiled(r"^\s*at (?:async |new )?(\S.*)$")
 _NATIVE_PLACE = compiled(r"\.(?:rs|go):[0-9]+(?::[0-9]+)?\)?$")
 _JAVA_FRAME = compiled(r"^((?:[\w$.-]+/)?[\w$.<>]+)\([^()]*\)")
@@ -38,15 +37,17 @@ _RUST = compiled(r"^thread '[^']*' (?:\([0-9]+\) )?panicked at (.*)$")
 _RUST_OLD = compiled(r"^'(.*)', (\S+\.rs):[0-9]+(?::[0-9]+)?$")
 _RUST_NEW = compiled(r"^(\S+\.rs):[0-9]+(?::[0-9]+)?:$")
 _CPP = compiled(r"^terminate called after throwing an instance of '(.*)'$")
+_JVM_CRASH = b"A fatal error has been detected by the Java Runtime Environment"
+_OFFSET = compiled(r"^\w +|\+0x[0-9a-f]+")
 _FATAL_PYTHON = b"Fatal Python error: "
 _PYTHON_FRAME = compiled(r"^\s*File \"([^\"]*)\", line [0-9]+ in (.+)$")
 
 
 def last_head(output: Output) -> Failure | None:
     """Return the last head of a stack in any of these languages."""
-    lines = output.lines
-    if not _ANY.search(output.text):
+    if Sign.STACK not in output.signs:
         return None
+    lines = output.lines
     found = [failure for sign, find in _LANGUAGES if sign in output.text for failure in find(lines)]
     return max(found, key=lambda failure: failure.line, default=None)
 
@@ -179,6 +180,21 @@ def _cpp(lines: Sequence[bytes]) -> Iterator[Failure]:
             return
 
 
+def _jvm(lines: Sequence[bytes]) -> Iterator[Failure]:
+    """Yield the signal that ended a JVM, with the frame in which it came."""
+    for at in range(len(lines) - 1, -1, -1):
+        if _JVM_CRASH in lines[at]:
+            said = [line.strip(b"# ") for line in lines[at + 1 : at + _FAR]]
+            signal = next((line.partition(b" ")[0] for line in said if b" at pc=" in line), b"")
+            after = next(
+                (n + 1 for n, line in enumerate(said) if line == b"Problematic frame:"), -1
+            )
+            frame = said[after] if 0 < after < len(said) else b""
+            frame = _OFFSET.sub(lambda _match: b"", frame)
+            yield Failure(b"JVM crash: " + signal + b" in " + frame, b"", at)
+            return
+
+
 def _fatal_python(lines: Sequence[bytes]) -> Iterator[Failure]:
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].startswith(_FATAL_PYTHON):
@@ -197,5 +213,6 @@ _LANGUAGES: tuple[tuple[bytes, Callable[[Sequence[bytes]], Iterator[Failure]]], 
     (b"goroutine ", _go),
     (b"panicked at ", _rust),
     (b"terminate called ", _cpp),
+    (_JVM_CRASH, _jvm),
     (_FATAL_PYTHON, _fatal_python),
 )

@@ -6,21 +6,22 @@ from itertools import pairwise
 
 from retry.signatures.engine import compiled, simple
 from retry.signatures.lines import Output
+from retry.signatures.signs import Sign
 
 _HEADER = b"Traceback (most recent call last)"
 _FRAME_START = b'File "'
-_FRAME = compiled(r"File \"([^\"]*)\", line [0-9]+(?:, in (.+)| in (.+))?")
+_FRAME = simple(r"File \"([^\"]*+)\", line [0-9]++(?:,? in (.+))?")
 _EXCEPTION = simple(r"[A-Za-z_][\w.]*+(?:\([\w ,.]++\))?+(?:: |:$|$)")
 _NAMED_ONE = compiled(
     r"^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Warning|Group)\b"
 )
 _FOREIGN = compiled(r"^File \"(?:<frozen|<__|<decorator|[^\"]*(?:-packages[/\\]|\.pyx\"))")
-_STANDARD = compiled(r"/lib(?:64)?/python[0-9.]*/")
+_STANDARD = simple(r"/lib(?:64)?/python[0-9.]*+/")
 _RICH_FRAME = compiled(r"^\xe2\x94\x82 (\S+\.py):[0-9]+ in (\S+)")
 # Exceptions of those that only started the program that failed.
-_WRAPPERS = compiled(
+_WRAPPERS = simple(
     r"(?:^|\.)(?:ChildFailedError|CalledProcessError|SystemExit|KeyboardInterrupt|SignalException"
-    r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]+\)|RayTaskError)\b"
+    r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]++\)|RayTaskError)\b"
 )
 _IGNORED = (b"Exception ignored in", b"Error in atexit", b"--- Logging error ---")
 _ROOT_CAUSE = b"Root Cause (first observed failure)"
@@ -28,8 +29,10 @@ _ENDS = (b"During handling", b"The above exception", b"make", b'"""')
 _LAST_ERROR = b"Last error:"
 _GRAPH = b"Graph execution error:"
 _LONGEST_GRAPH = 80
+_LINES_BEFORE = 3
+"""Lines before a traceback that are read with it: one of them may say that it was ignored."""
 _MORE = 2
-_NUMBERS = compiled(r"[0-9]+")
+_NUMBERS = simple(r"[0-9]++")
 _LONGEST_PLACE = 80
 _LONGEST_BLOCK = 120
 
@@ -61,10 +64,10 @@ class _Exception:
 
 def exceptions_of(output: Output) -> Exceptions:
     """Find the last exception that is no wrapper. One in a root cause's block counts last."""
-    lines = output.lines
     headed = _HEADER in output.text
-    if not headed and _FRAME_START not in output.text:
+    if not headed and Sign.FRAME not in output.signs:
         return Exceptions()
+    lines = output.lines
     starts = output.with_text(_HEADER) if headed else []
     if not starts or starts[0] > 0:
         # The head of the first one may be cut off, and a SyntaxError has none.
@@ -87,6 +90,25 @@ def exceptions_of(output: Output) -> Exceptions:
         elif not _is_ignored(lines, start):
             return Exceptions(found.failure, wrapper, frozenset(passed_over))
     return Exceptions(in_block, wrapper, frozenset(passed_over))
+
+
+def last_told(tail: bytes) -> Failure | None:
+    """Return the exception of the last traceback, if nothing before it can change that.
+
+    Only the end of the output is read then, which is most often a small part.
+    """
+    at = tail.rfind(_HEADER)
+    if at < 0 or tail.find(_ROOT_CAUSE, 0, at) >= 0:
+        return None
+    start = at
+    for _ in range(_LINES_BEFORE):
+        start = tail.rfind(b"\n", 0, max(start, 0))
+    output = Output(tail[start + 1 :])
+    starts = output.with_text(_HEADER)
+    if not starts or starts[-1] == 0 or _is_ignored(output.lines, starts[-1]):
+        return None
+    found = _read(output.lines, starts[-1], len(output.lines))
+    return None if found is None or found.wrapper else found.failure
 
 
 def _block_end(lines: Sequence[bytes], at: int) -> int:
@@ -202,7 +224,7 @@ def _place(frames: Sequence[bytes]) -> bytes:
     match = _FRAME.search(chosen)
     if match is None:
         return b""
-    function = bytes(match.group(2) or match.group(3) or b"").strip()
+    function = (match.group(2) or b"").strip()
     return module_of(match.group(1)) + (b":" + function if function else b"")
 
 
@@ -217,4 +239,4 @@ def module_of(path: bytes) -> bytes:
 
 def place_masked(place: bytes) -> str:
     """Return a place without its numbers, of at most 80 characters."""
-    return bytes(_NUMBERS.sub(b"#", place)).decode("utf-8", "replace")[:_LONGEST_PLACE]
+    return _NUMBERS.sub(b"#", place).decode("utf-8", "replace")[:_LONGEST_PLACE]

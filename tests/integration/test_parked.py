@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from reprise.monitoring.metrics import _Database
 from reprise.operations.work import parked_chains
 from sessions_app.models import AuditEntry, Project, Session, SessionEvent
 from sessions_app.models.tenants import Role
@@ -56,6 +57,19 @@ def test_an_exhausted_chain_waits_in_its_own_list(at: Project, api: Api) -> None
     (problem,) = parked_chains()
     assert str(problem.affected) == "1"
     assert check_all() == []
+
+
+def test_it_is_measured(at: Project) -> None:
+    def measured() -> float:
+        found = {metric.name: metric for metric in _Database().collect()}
+        (sample,) = found["reprise_chains_parked"].samples
+        return float(sample.value)
+
+    assert measured() == 0
+    session = a_parked(at)
+    assert measured() == 1
+    chain_cancel(session.pk, by="ann")
+    assert measured() == 0
 
 
 def test_a_retry_by_hand_releases_it(at: Project, api: Api) -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retry.evidence.termination import ContainerFacts, Termination
-from retry.signatures.masks import masked
+from retry.signatures.engine import SearchSet, compiled
+from retry.signatures.masks import _STEPS, masked
 from retry.signatures.signature import KEY_LENGTH, TITLE_LENGTH, Signature, signature
 from tests.unit.retry.failures import Failure, failures
 
@@ -172,7 +173,16 @@ def test_the_cluster_is_asked_last() -> None:
         ("Xid (PCI:0000:3b:00): 79, GPU lost", "Xid (PCI:#): 79, GPU lost"),
         ("KeyError: 3", "KeyError: #"),
         ("error: 12:30:01 late", "error: # late"),
-        ("ImportError: libhdf5.so.103: gone", "ImportError: <path>.so: gone"),
+        ("ImportError: libhdf5.so.103: gone", "ImportError: libhdf#.so: gone"),
+        ("cannot open /opt/lib/libhdf5.so.103", "cannot open <path>.so"),
+        ("pymysql.err.OperationalError: x", "pymysql.err.OperationalError: x"),
+        ("allocate 3743729664 bytes or 512 bytes", "allocate # or #"),
+        ('refused: "the server cannot be reached"', 'refused: "the server cannot be reached"'),
+        ('{"msg": "a name that is quite long"}', '{"msg": "a name that is quite long"}'),
+        ("cannot open '/data/a b/x y.csv'", "cannot open '<path>.csv'"),
+        ("cannot mount filer:/vol/a", "cannot mount #:<path>"),
+        ("url: /a/b?token_of=hunter2", "url: <path>"),
+        ("404 Client Error, 404 times", "404 Client Error, # times"),
         ("java.io.IOException: x", "java.io.IOException: x"),
         ("NoSuchKey: An error occurred (404) here", "NoSuchKey: An error occurred (404) here"),
         ("pod train-7f9c6d8b5-x2k4q is gone", "pod # is gone"),
@@ -181,6 +191,25 @@ def test_the_cluster_is_asked_last() -> None:
 )
 def test_what_varies_is_masked(text: str, expected: str) -> None:
     assert mask(text) == expected
+
+
+def test_a_step_is_not_passed_over_where_it_finds_something() -> None:
+    lines = {
+        line for each in FAILURES for text in each.texts for line in text.encode().split(b"\n")
+    }
+    lines |= {masked(line) for line in lines} | {b"HTTP/1.1 403", b"error occurred 5", b"xid(a) 7"}
+    for needed, pattern, _ in _STEPS:
+        quick = compiled(needed)
+        missed = [line for line in lines if pattern.search(line) and not quick.search(line)]
+        assert missed == [], needed
+
+
+def test_a_search_that_fails_finds_everything() -> None:
+    several = SearchSet(["a", "b"])
+    assert set(several.found(b"xb")) == {1, 2}
+    several._set = SearchSet([])._set
+    several._last = 2
+    assert set(several.found(b"xb")) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(

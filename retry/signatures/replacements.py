@@ -1,0 +1,187 @@
+"""What a match of a mask becomes: `#`, `<path>` with its extension, or what it was."""
+
+from typing import Any
+
+from retry.signatures.engine import Replace, compiled
+
+LONG_QUOTED = 20
+
+MASK = b"#"
+# Digits that stay are control characters until the end, so that no other mask sees them. The text
+# has no control characters of its own.
+_HIDDEN = bytes.maketrans(b"0123456789", bytes(range(0x10, 0x1A)))
+SHOWN = bytes.maketrans(bytes(range(0x10, 0x1A)), b"0123456789")
+
+
+# What stands before a colon and a number, and is no host.
+_NO_HOSTS = frozenset(
+    b"pid tid uid gid line job step rank id size code error status xid epoch iter seed row col "
+    b"offset port position errno exit line signal task stage worker cuda gpu".split()
+)
+_SCHEMES = frozenset(b"file unix jar fd npipe docker error at in path open url".split())
+
+
+def always(replacement: bytes) -> Replace:
+    return lambda _match: replacement
+
+
+def first_group(match: Any) -> bytes:
+    return bytes(match.group(1))
+
+
+def name_only(match: Any) -> bytes:
+    """Keep the name of a secret, and mask its value."""
+    return bytes(match.group(1)) + MASK
+
+
+def after_name(match: Any) -> bytes:
+    return bytes(match.group(1) or match.group(2)) + MASK
+
+
+def secret(match: Any) -> bytes:
+    """Mask the value after the name of a secret; `NoSuchKey:` is the name of an error."""
+    name = bytes(match.group(1))
+    return bytes(match.group()) if _KEY_ERROR.search(name) else name + MASK
+
+
+def between(match: Any) -> bytes:
+    """Mask a host between two words."""
+    before, after, alone = (*match.groups(), None)[:3]
+    return bytes(before or alone) + MASK + bytes(after or b"")
+
+
+def url(match: Any) -> bytes:
+    scheme, rest = match.group(1), match.group(2)
+    path = rest.partition(b"?")[0].partition(b"#")[0].rstrip(b".,:;")
+    slash = path.find(b"/")
+    extension = extension_of(path) if slash >= 0 else b""
+    scheme = scheme.lower().replace(b"https", b"http").translate(_HIDDEN)
+    return bytes(scheme + b":<url>" + extension)
+
+
+def extension_of(path: bytes) -> bytes:
+    found = _EXTENSION.search(path)
+    return kept_extension(found.group(1)) if found else b""
+
+
+def kept_extension(extension: bytes) -> bytes:
+    """Return the extension; of a shared library's, the version goes."""
+    return (b".so" if extension.startswith(b".so.") else bytes(extension)).translate(_HIDDEN)
+
+
+def path(match: Any) -> bytes:
+    """Mask a path; keep what only looks like one, such as `I/O`, `and/or` and `text/html`."""
+    token = bytes(match.group()).partition(b"?")[0]
+    start = token[:1]
+    relative = start not in b"/~." or token.startswith(b"...")
+    extension = extension_of(token)
+    if relative and token.count(b"/") < 2 and not extension:
+        return token
+    return b"<path>" + extension
+
+
+def quoted_path(match: Any) -> bytes:
+    """Mask a path that is quoted, since it may have spaces."""
+    before, path, after = match.groups()
+    return bytes(before + b"<path>" + extension_of(path) + after)
+
+
+def host_of_path(match: Any) -> bytes:
+    """Mask a host before a path, as in `filer:/export`."""
+    name = bytes(match.group(1))
+    return (name if name.lower() in _SCHEMES else MASK) + b":" + bytes(match.group(2))
+
+
+def file(match: Any) -> bytes:
+    name = bytes(match.group())
+    if match.group(2):
+        # As in `pymysql.err.OperationalError`, which is no file.
+        return name
+    if name.startswith(b"lib") and match.group(1).startswith(b".so"):
+        # Which library is missing is another failure; its version is not.
+        return name[: -len(match.group(1))] + b".so"
+    return b"<path>" + kept_extension(match.group(1))
+
+
+def named_host(match: Any) -> bytes:
+    """Mask the name of a host that its context shows, unless it is a plain word."""
+    before, quote, name = match.group(1), match.group(2), match.group(3)
+    # In round brackets it may be anything: `server (NotFound)`.
+    surely = quote in (b'"', b"'") and not before.lower().startswith(b"node")
+    if surely or _HOST_LIKE.search(name):
+        return bytes(before + quote + MASK)
+    return bytes(match.group())
+
+
+def host_and_port(match: Any) -> bytes:
+    name = bytes(match.group(2))
+    # A host may have a name such as `db`, which is an extension, too.
+    if name.lower() in _NO_HOSTS or (b"." in name and _FILE_NAME.search(name)):
+        return bytes(match.group())
+    return bytes(match.group(1)) + MASK
+
+
+def domain(match: Any) -> bytes:
+    """Mask the name of a host by its domain; keep names of packages, such as `java.io.File`."""
+    return bytes(match.group()) if match.group(1) else MASK
+
+
+def kept_number(match: Any) -> bytes:
+    """Keep a number of up to 4 digits that says what failed: 403 is not 503."""
+    before, token = bytes(match.group(1)), bytes(match.group(2))
+    number = token.rstrip(b".:/-")
+    if _SHORT_NUMBER.search(number):
+        return (before + number).translate(_HIDDEN) + token[len(number) :]
+    return bytes(match.group())
+
+
+def kept(match: Any) -> bytes:
+    return bytes(match.group()).translate(_HIDDEN)
+
+
+def with_both(match: Any) -> bytes:
+    token = bytes(match.group())
+    return MASK if _DIGIT.search(token) and _LETTER.search(token) else token
+
+
+def quoted(match: Any) -> bytes:
+    """Mask what is quoted at length, unless it tells an error itself or is the message of a log."""
+    quoted = bytes(match.group(2))
+    if match.group(1):
+        return bytes(match.group())
+    if len(quoted) < LONG_QUOTED + 2 or (b" " in quoted and _TELLS_ERROR.search(quoted)):
+        return quoted
+    return quoted[:1] + MASK + quoted[:1]
+
+
+_TELLS_ERROR = compiled(
+    r"(?i)\b(?:errors?\b|fail|cannot\b|can't\b|could ?n[o']t\b|unable\b|invalid\b|unknown\b"
+    r"|missing\b|refused\b|denied\b|timed? ?out\b|exceed|unreachable\b|expired\b"
+    r"|unauthorized\b|forbidden\b|unavailable\b|no such\b"
+    r"|not (?:found|known|exist|available|permitted|supported|allowed)\b"
+    r"|no space\b|reset by\b|broken pipe\b)"
+)
+_KEY_ERROR = compiled(r"(?i)\b(?:no_?such|missing|duplicate|invalid|unknown)_?key: ")
+_DIGIT = compiled(r"[0-9]")
+_LETTER = compiled(r"[A-Za-z]")
+_SHORT_NUMBER = compiled(r"^-?[0-9]{1,4}$")
+_EXTENSION = compiled(r"[^/.](\.(?:so(?:\.[0-9]+)*|[A-Za-z][A-Za-z0-9]{0,7}))$")
+_HOST_LIKE = compiled(r"[0-9.-]")
+EXTENSIONS = (
+    r"(?:py|pyx|ipynb|sh|bash|go|rs|java|scala|kt|jl|lua|pl|rb|php|js|mjs|cjs|ts|tsx|jsx|c|cc|cpp|"
+    r"cxx|cu|cuh|h|hpp|f|for|f03|f08|f90|f95|F|F90|m|o|a|so(?:\.[0-9]+)*|r|R|Rmd|rds|RDS|RData|"
+    r"txt|csv|tsv|json|jsonl|ndjson|yaml|yml|toml|ini|cfg|conf|xml|html|md|log|out|err|tmp|bak|"
+    r"gz|bz2|xz|zst|zip|tar|tgz|whl|jar|war|parquet|orc|avro|arrow|feather|npy|npz|h5|hdf5|nc|"
+    r"pt|pth|ckpt|bin|safetensors|gguf|onnx|pkl|pickle|joblib|tfrecord|pb|mat|fasta|fa|fastq|fq|"
+    r"bam|sam|cram|vcf|bed|png|jpg|jpeg|tif|tiff|gif|mp4|wav|mp3|pdf|sql|db|sqlite|sif|img|pem|"
+    r"crt|exe|dll|dylib|mk|cmake|proto|slurm|sbatch|dat|inp|nml|tf|hcl|nf|smk|deb|rpm|hdf|"
+    r"mov|mkv|avi|webm|flac|ogg|MOV|MP4|JPG|JPEG|PNG|TIF|TIFF|CSV|TXT|JSON|XML|PDF|ZIP|LOG|UPF|"
+    r"grib|grb2?|shp|gtf|gff3?|bai|fai|sai|gro|mdp|itp|tpr|xtc|pdb|cif|xyz|lmp|las|laz|geojson|"
+    r"xlsx?|docx|pptx)"
+)
+_FILE_NAME = compiled(rf"(?:^|\.){EXTENSIONS}$")
+
+
+def only_extension(match: Any) -> bytes:
+    """Mask a path, whatever it looks like."""
+    return b"<path>" + extension_of(bytes(match.group()))

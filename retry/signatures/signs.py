@@ -1,0 +1,65 @@
+"""Signs: what an output holds, found by one search, so that most of it is not looked at again."""
+
+from enum import IntEnum
+
+from retry.signatures.engine import SearchSet, compiled
+
+TIME = (
+    r"\[?(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]|[0-9]{2}/[0-9]{2}/[0-9]{2} )"
+    r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]++)?(?:Z|[+-][0-9]{2}:?[0-9]{2}| UTC)?\]?:?[ \t]"
+)
+# What launchers and runtimes put before lines.
+LABEL = (
+    rf"{TIME}(?:std(?:err|out) [FP] )?"
+    r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
+    r"|\[[0-9]++,[0-9]++\]<std(?:err|out)>:? ?"  # mpirun --tag-output
+    r"|\[[0-9]++\] "  # mpiexec -prepend-rank
+    r"|[0-9]++: "  # srun --label
+    r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)\n]*+\) "  # Ray
+    r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "
+    r"|[\w.-]++ ++\| "  # Compose
+    r"|E   (?:    )?"  # pytest
+)
+# RE2 reads the whole at once, and needs no possessive repetitions.
+_ANY_LABEL = LABEL.replace("++", "+").replace("*+", "*").replace("?+", "?")
+
+_GPU = (
+    r"RuntimeError:|OutOfMemoryError:|(?i:\bcuda (?:error|out of memory|driver|failure|runtime))"
+    r"|\bcudaError\w|\bCUDA_ERROR_|\bCUDNN_STATUS_|\bCUBLAS_STATUS_|\bhipError|\bHIP error"
+    r"|\bNCCL WARN\b|\bNCCL error\b|\bnccl\w*Error\b|Watchdog caught collective|\bNVRM: Xid\b"
+)
+GPU = compiled(_GPU)
+
+
+class Sign(IntEnum):
+    """What an output may hold."""
+
+    TERMINAL = 0
+    CONTROL = 1
+    LABEL = 2
+    OWN = 3
+    SPACES = 4
+    FRAME = 5
+    STACK = 6
+    NPM = 7
+    GPU = 8
+
+
+_PATTERNS = {
+    Sign.TERMINAL: r"\x1b",
+    Sign.CONTROL: r"[\x00-\x08\x0b-\x1f\x7f]",
+    Sign.LABEL: rf"(?m)^(?:{_ANY_LABEL})",
+    Sign.OWN: r"(?m)^\s*::reprise::",
+    Sign.SPACES: r"(?m)[ \t]$",
+    Sign.FRAME: r"File \"",
+    Sign.STACK: r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: "
+    r"|detected by the Java Runtime Environment",
+    Sign.NPM: r"npm ",
+    Sign.GPU: _GPU,
+}
+_SET = SearchSet([_PATTERNS[sign] for sign in Sign])
+
+
+def signs_in(text: bytes) -> frozenset[int]:
+    """Return the signs that a text has."""
+    return frozenset(_SET.found(text))
