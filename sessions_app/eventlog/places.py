@@ -19,11 +19,21 @@ _MOVE = """
 """
 _FORGET = "DELETE FROM sessions_app_failurereader WHERE id = %s"
 _LAST = 2**64 - 1, 2**63 - 1
-_REACH = """
+MOST_EVENTS = 10_000
+"""Maximum number of events in a stretch."""
+_RANGE = """
+    epoch = %(epoch)s AND xid >= %(xid)s::xid8 AND (xid, id) > (%(xid)s::xid8, %(id)s)
+        AND (xid, id) <= (%(to_xid)s::xid8, %(to_id)s)
+"""
+STRETCH = f"""(
+    SELECT * FROM sessions_app_sessionevent WHERE {_RANGE} ORDER BY xid, id LIMIT {MOST_EVENTS:d})
+"""
+"""SQL of a table of the events in a stretch, with the parameters of `stretch_range`. PostgreSQL
+takes any range of the log for a ninth of it, and would read all sessions to join them; the limit
+tells how few events there are."""
+_REACH = f"""
     WITH fresh AS MATERIALIZED (
-        SELECT xid, id FROM sessions_app_sessionevent
-        WHERE epoch = %(epoch)s AND xid >= %(xid)s::xid8 AND (xid, id) > (%(xid)s::xid8, %(id)s)
-            AND (xid, id) <= (%(to_xid)s::xid8, %(to_id)s)
+        SELECT xid, id FROM sessions_app_sessionevent WHERE {_RANGE}
         ORDER BY xid, id LIMIT %(limit)s)
     SELECT count(*), (SELECT xid::text FROM fresh ORDER BY xid DESC, id DESC LIMIT 1),
         (SELECT id FROM fresh ORDER BY xid DESC, id DESC LIMIT 1)
@@ -66,7 +76,8 @@ def next_epoch(place: Cursor, end: Cursor) -> Cursor:
 
 
 def stretch_after(place: Cursor, end: Cursor, limit: int) -> Stretch:
-    """Return the stretch of at most `limit` events after `place`, at most to `end`."""
+    """Return the stretch of at most `limit` events (`MOST_EVENTS`) after `place`, up to `end`."""
+    limit = min(limit, MOST_EVENTS)
     to = read_to(place, end)
     with connection.cursor() as cursor:
         cursor.execute(_REACH, {**stretch_range(place, to), "limit": limit})

@@ -15,7 +15,12 @@ from scheduler.locks import lock_nodes
 from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
-from sessions_app.eventlog.places import position_here, stretch_after, stretch_range
+from sessions_app.eventlog.places import (
+    STRETCH,
+    position_here,
+    stretch_after,
+    stretch_range,
+)
 
 SLICE = 2_000
 """Maximum number of events that one transaction passes over."""
@@ -33,7 +38,7 @@ _SET_PLACE = """
 """
 # Sessions that were archived since ended long ago. Of several pods, the event of a failure names
 # the node of the one that failed first.
-_ENDS = """
+_ENDS = f"""
     SELECT e.xid, e.id, e.time AS ended_at, e.root_id AS chain, x.id AS executor_id,
         x.name AS executor, coalesce(nullif(e.data->>'node', ''), s.node) AS node,
         hashtextextended(jsonb_build_array(e.project_id, e.job_set,
@@ -41,13 +46,11 @@ _ENDS = """
         CASE e.type WHEN 'session.error' THEN coalesce(e.data->>'retry_cause', '') ELSE '' END
             AS cause,
         coalesce(e.data->>'failure_signature', '') AS signature
-    FROM sessions_app_sessionevent e
+    FROM {STRETCH} e
     JOIN sessions_app_session s ON s.id = e.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     JOIN scheduler_executor x ON x.name = s.executor
-    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
-        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
-        AND e.type IN ('session.error', 'session.terminated')
+    WHERE e.type IN ('session.error', 'session.terminated')
         AND e.time >= clock_timestamp() - %(oldest)s
         AND coalesce(nullif(e.data->>'node', ''), s.node) <> ''
         AND coalesce(e.data->>'retry_cause', '') <> ALL(%(not_counted)s::text[])

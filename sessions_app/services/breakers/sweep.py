@@ -18,6 +18,7 @@ from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import (
+    STRETCH,
     place_forget,
     place_move,
     place_of,
@@ -64,10 +65,8 @@ _ADD = f"""
         (signature, root_id, project_id, queue_id, failed_at)
     SELECT DISTINCT ON (e.data->>'failure_signature', e.root_id)
         e.data->>'failure_signature', e.root_id, e.project_id, s.queue_id, e.time
-    FROM sessions_app_sessionevent e JOIN sessions_app_session s ON s.id = e.session_id
-    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
-        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
-        AND e.type = 'session.error' AND e.data->>'failure_signature' <> ''
+    FROM {STRETCH} e JOIN sessions_app_session s ON s.id = e.session_id
+    WHERE e.type = 'session.error' AND e.data->>'failure_signature' <> ''
         AND e.data->>'retry_cause' = ANY(%(causes)s::text[])
         AND NOT e.data ? 'failure_generic'
         AND EXISTS (SELECT FROM rules r WHERE (r.project_id IS NULL OR r.project_id = e.project_id)

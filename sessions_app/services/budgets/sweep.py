@@ -16,6 +16,7 @@ from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import (
+    STRETCH,
     place_forget,
     place_move,
     place_of,
@@ -46,14 +47,12 @@ _BUDGETS = f"""
     UNION ALL
     SELECT '', NULL FROM sessions_app_failurereader WHERE id = {_READER}
 """
-_FIRST_ATTEMPTS = """
+_FIRST_ATTEMPTS = f"""
     SELECT s.queue_id, s.project_id, p.domain_id, extract(epoch FROM e.time)::bigint / 60, count(*)
-    FROM sessions_app_sessionevent e
+    FROM {STRETCH} e
     JOIN sessions_app_session s ON s.id = e.session_id
     JOIN sessions_app_project p ON p.id = s.project_id
-    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
-        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
-        AND e.type = 'session.submitted' AND e.attempt = 0
+    WHERE e.type = 'session.submitted' AND e.attempt = 0
     GROUP BY 1, 2, 3, 4
 """
 # The automatic retries that dispatch has charged: their children, found by their ids, which begin

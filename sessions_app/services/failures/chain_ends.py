@@ -12,18 +12,16 @@ from sessions_app.core.cursors import Cursor
 from sessions_app.core.retry_worth import Attempt
 from sessions_app.core.states import ENDED_STATES
 from sessions_app.db.bulk import array, columns
-from sessions_app.eventlog.places import stretch_range
+from sessions_app.eventlog.places import STRETCH, stretch_range
 from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
 
 _STATES = array(state.value for state in ENDED_STATES)
-_ENDS = """
+_ENDS = f"""
     SELECT e.project_id, e.root_id, e.attempt, e.seq, e.data->>'retry_state',
         e.attempt > 0 OR e.type NOT IN (
             'session.terminated', 'session.error', 'session.cancelled')
-    FROM sessions_app_sessionevent e JOIN sessions_app_project p ON p.id = e.project_id
-    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
-        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
-        AND e.data->>'retry_state' = ANY(%(states)s::text[])
+    FROM {STRETCH} e JOIN sessions_app_project p ON p.id = e.project_id
+    WHERE e.data->>'retry_state' = ANY(%(states)s::text[])
     ORDER BY e.xid, e.id
 """
 _ATTEMPTS = f"""

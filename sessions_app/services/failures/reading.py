@@ -7,14 +7,14 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.core.cursors import Cursor
-from sessions_app.eventlog.places import stretch_range
+from sessions_app.eventlog.places import STRETCH, stretch_range
 
 SLICE = 2_000
 """Maximum number of events that one transaction passes over."""
 
 # An archived session has no row any more: then its log says the same. `r` is its last event and
 # `b` that of the root, which has the specification of the chain.
-_ENDS = """
+_ENDS = f"""
     SELECT e.project_id, e.session_id, e.time, e.type = 'session.error',
         coalesce(e.data->>'failure_signature', ''), coalesce(e.data->>'retry_cause', ''),
         coalesce(s.failure_title, ''), coalesce(extract(epoch FROM
@@ -25,7 +25,7 @@ _ENDS = """
         coalesce(c.image, r.data->'archive'->'spec'->>'image',
             b.data->'archive'->'spec'->>'image', ''),
         coalesce(e.data->>'node', ''),
-        CASE WHEN e.attempt = 0 THEN '{}' ELSE coalesce(
+        CASE WHEN e.attempt = 0 THEN '{{}}' ELSE coalesce(
             (SELECT array_agg(DISTINCT a.failure_signature::text) FROM sessions_app_session a
                 WHERE a.root_id = e.root_id AND a.retry_count < e.attempt
                     AND a.failure_signature <> ''),
@@ -34,8 +34,8 @@ _ENDS = """
                 JOIN sessions_app_sessionevent l ON l.session_id = chain.id::uuid
                 WHERE l.type = 'session.error' AND l.attempt < e.attempt
                     AND l.data->>'failure_signature' <> ''),
-            '{}') END
-    FROM sessions_app_sessionevent e
+            '{{}}') END
+    FROM {STRETCH} e
     JOIN sessions_app_project p ON p.id = e.project_id
     LEFT JOIN sessions_app_session s ON s.id = e.session_id
     LEFT JOIN sessions_app_sessionspec c ON c.id = s.spec_id
@@ -44,9 +44,7 @@ _ENDS = """
         AND r.type = 'session.archived'
     LEFT JOIN sessions_app_sessionevent b ON s.id IS NULL AND b.session_id = e.root_id
         AND b.type = 'session.archived'
-    WHERE e.epoch = %(epoch)s AND e.xid >= %(xid)s::xid8 AND (e.xid, e.id) > (%(xid)s::xid8, %(id)s)
-        AND (e.xid, e.id) <= (%(to_xid)s::xid8, %(to_id)s)
-        AND (e.type = 'session.error' AND e.data->>'failure_signature' <> ''
+    WHERE (e.type = 'session.error' AND e.data->>'failure_signature' <> ''
             OR e.type = 'session.terminated' AND e.attempt > 0)
     ORDER BY e.xid, e.id
 """
