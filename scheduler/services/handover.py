@@ -12,7 +12,7 @@ from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.core.priorities import DEFAULT_CLASS, rank_sql
-from sessions_app.db.bulk import array
+from sessions_app.db.bulk import FEW_IDS, array
 from sessions_app.services.secrets.stored import environ_read
 
 SHORT_SPEC = 8192
@@ -65,7 +65,7 @@ _READ = f"""
     JOIN sessions_app_queue q ON q.id = s.queue_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id
     LEFT JOIN sessions_app_priorityclass k ON k.value = {_CLASS}
-    WHERE s.id = ANY(%s::uuid[])
+    WHERE s.id = ANY({FEW_IDS})
 """
 
 

@@ -13,6 +13,11 @@ from uuid import UUID
 
 from pydantic_core import to_json
 
+FEW_IDS = "(SELECT %s::uuid[])::uuid[]"
+"""SQL of a parameter of ids, for `= ANY(...)`, that the planner takes for a few, however many they
+are. It looks each of them up in the index then, and keeps that plan. For thousands that it knew of,
+it would read all sessions, if there are a million."""
+
 
 def array(values: Iterable[Any]) -> str:
     """Return a column's PostgreSQL array literal: text, numbers, booleans, times, ids, None."""

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.core.states import Status
-from sessions_app.db.bulk import array
+from sessions_app.db.bulk import FEW_IDS, array
 from sessions_app.locks.usage import NO_NEW_COUNTERS
 
 
@@ -82,9 +82,6 @@ SESSION_COLUMNS = ", ".join(_ELSEWHERE.get(name, f"s.{name}") for name in Locked
 # tables have grown, so none reads a whole table. As a column it costs no statement of its own.
 KEEP_PLANS = """(SELECT set_config('plan_cache_mode', 'force_generic_plan', true)
     || set_config('enable_seqscan', 'off', true))"""
-# The first statement of a transaction cannot have that setting. PostgreSQL keeps its plan if the
-# plan does not depend on the values, so they are hidden from it.
-SAME_PLAN = "(SELECT %s::uuid[])::uuid[]"
 _LOCK_ROOTS = f"""
     SELECT r.id, {KEEP_PLANS} FROM sessions_app_session r
     WHERE r.id IN (SELECT root_id FROM sessions_app_session WHERE id = ANY(%s::uuid[]))
@@ -156,7 +153,7 @@ _ABOUT, _, _CLOCK, _FIRST = range(4)
 def _lock_sessions(about: str | None, skip_locked: bool) -> str:
     return _LOCK_SESSIONS.format(
         columns=SESSION_COLUMNS,
-        ids=SAME_PLAN,
+        ids=FEW_IDS,
         wait=" SKIP LOCKED" if skip_locked else "",
         about=once(about) if about else "NULL",
         plans=KEEP_PLANS,

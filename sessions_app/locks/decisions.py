@@ -56,7 +56,7 @@ _COLUMNS = """
 _READ = f"SELECT {_COLUMNS} FROM sessions_app_retrydecision d WHERE d.session_id = ANY(%s::uuid[])"
 # The rows are locked, too, so that PostgreSQL reads again what others have changed since the
 # statement began, and leaves out what is no longer due. None waits for them, since whoever changes
-# them holds the root. The limit is hidden from the plan, as in `SAME_PLAN`.
+# them holds the root. The limit is hidden from the plan, as in `FEW_IDS`.
 _CLAIM_DUE = """
     WITH l AS (
         SELECT {stored}, {columns} FROM sessions_app_retrydecision d
