@@ -4,11 +4,12 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import DropdownFilter
+from unfold.contrib.filters.admin import DropdownFilter, TextFilter
 
 from retry.evidence.causes import CANCELLED_CAUSES, RetryCause
 from sessions_app.core.states import PENDING_PHASES, Phase, RetryState, Status, phase_of
 from sessions_app.selectors.counts import newest_behind
+from sessions_app.selectors.tenants import projects_all
 
 NEWEST = 100_000
 """Most sessions to look at if no index serves a filter."""
@@ -105,3 +106,17 @@ class RetryStateFilter(SessionFilter):
 
     def indexed(self, word: str, *, in_project: bool) -> bool:
         return word == RetryState.HELD
+
+
+class SignatureFilter(TextFilter):  # type: ignore[misc]  # the theme is untyped
+    """Filters by the signature of the failure, in the index of each project."""
+
+    title = "signature"
+    parameter_name = "signature"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the failures with this signature; nothing typed filters nothing."""
+        key = str(self.value() or "").strip().lower()
+        if not key:
+            return queryset
+        return queryset.filter(failure_signature=key, project__in=projects_all())

@@ -24,7 +24,12 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.cells import change_url, past, short
 from sessions_app.admin.decision_page import decision_context
-from sessions_app.admin.filters import CauseFilter, RetryStateFilter, StatusFilter
+from sessions_app.admin.filters import (
+    CauseFilter,
+    RetryStateFilter,
+    SignatureFilter,
+    StatusFilter,
+)
 from sessions_app.api.render.session_render import attempt_json, decision_of, session_json
 from sessions_app.core.errors import DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, Status
@@ -87,6 +92,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         StatusFilter,
         CauseFilter,
         RetryStateFilter,
+        SignatureFilter,
         ("project", AutocompleteSelectFilter),
         ("queue", AutocompleteSelectFilter),
         ("owner", AutocompleteSelectFilter),
