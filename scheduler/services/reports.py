@@ -200,8 +200,8 @@ def _apply_turn(
             noted = _is_news(session, report)
         if outcome == APPLIED:
             _note(batch, session, report)
-        # Only another turn reads the copies, and most calls have one turn.
-        if not last:
+        # Copies are read by another turn, which most calls do not have, and by a confirmation.
+        if not last or outcome == STALE:
             _remember(batch, session, report, outcome, noted=noted)
     sessions_change(changes, now=batch.now)
     event_seqs = settle_locked(ends, now=batch.now, scopes=batch.scopes)

@@ -204,4 +204,4 @@ def test_many_cost_as_many_statements_as_one(at: Project, ann: User) -> None:
         return sum("SAVEPOINT" not in query["sql"] for query in captured)
 
     # Below the number from which on events are copied.
-    assert cost(10) == cost(1) == 5
+    assert cost(10) == cost(1) == 4

@@ -1,6 +1,7 @@
 """Two at once, on separate connections: one wins, nobody waits for ever, all invariants hold."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -30,7 +31,15 @@ from tests import factories
 from tests.agent import Api, agent, running
 from tests.factories import policy, settle, submit
 from tests.invariants import check_all
-from tests.racing import just_before, locked, race
+from tests.racing import (
+    PATIENCE,
+    closing,
+    just_before,
+    locked,
+    race,
+    uncommitted,
+    wait_for_a_lock,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -82,6 +91,26 @@ def test_dispatchers_that_never_rest(due: Callable[[], Session]) -> None:
     for _ in range(4):
         sessions = [due() for _ in range(40)]
         assert sum(race(*[dispatch_all] * 4)) == len(sessions)
+    assert check_all() == []
+
+
+def test_a_dispatcher_that_waited_sees_what_others_have_sent_off(
+    due: Callable[[], Session],
+) -> None:
+    """Its statement began before; it must not go by what the decision was then."""
+    root = due()
+    retries_dispatch()
+    stuck = Session.objects.get(parent=root)
+    settle(stuck)
+    later = due()
+    with ThreadPoolExecutor(1) as thread:
+        with uncommitted(lambda: Session.objects.select_for_update().get(pk=stuck.pk)):
+            waiting = thread.submit(closing, retries_dispatch)
+            wait_for_a_lock()
+            assert retries_dispatch().dispatched == 1
+            assert children(later) == 1
+        assert waiting.result(PATIENCE).dispatched == 1
+    assert (children(stuck), children(later)) == (1, 1)
     assert check_all() == []
 
 

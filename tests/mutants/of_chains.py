@@ -7,11 +7,25 @@ DISPATCH = (
     Mutant(
         "dispatch-without-a-lock",
         (
-            Edit("sessions_app.locks.claims:_CLAIM_DUE", "FOR NO KEY UPDATE OF r SKIP LOCKED", ""),
-            Edit("sessions_app.locks.chains:_LOCK_SESSIONS", "FOR NO KEY UPDATE OF s", ""),
+            Edit(
+                "sessions_app.locks.decisions:_CLAIM_DUE",
+                "FOR NO KEY UPDATE OF r SKIP LOCKED FOR NO KEY UPDATE OF s, d",
+                "",
+            ),
         ),
         integration("races.py::test_two_dispatchers_of_one_decision"),
         judge=True,
+    ),
+    Mutant(
+        "dispatch-by-an-old-decision",
+        (
+            Edit(
+                "sessions_app.locks.decisions:_CLAIM_DUE",
+                "FOR NO KEY UPDATE OF s, d",
+                "FOR NO KEY UPDATE OF s",
+            ),
+        ),
+        integration("races.py::test_a_dispatcher_that_waited_sees_what_others_have_sent_off"),
     ),
     Mutant(
         "dispatch-of-what-is-switched-off",

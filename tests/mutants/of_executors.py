@@ -58,7 +58,7 @@ FENCING = (
         (
             Edit(
                 "scheduler.services.executors:executor_check",
-                "if executor.incarnation != incarnation:",
+                "if known != incarnation:",
                 "if False:",
             ),
         ),
@@ -130,7 +130,7 @@ LEASES = (
                 "pass",
             ),
         ),
-        unit("preemption_plans.py::test_plans_one_after_the_other_hold_together"),
+        unit("test_preemption_plans.py::test_plans_one_after_the_other_hold_together"),
     ),
     Mutant(
         "lease-call-that-was-overtaken",
