@@ -25,7 +25,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
@@ -183,13 +183,7 @@ def _rate(
     """
     from django.db import connection
 
-    from benchmarks.settle_client import (
-        DEADLINE_SECONDS,
-        Share,
-        dispatch_rest,
-        warm_sessions,
-    )
-    from benchmarks.settle_client import clients as run_clients
+    from benchmarks.settle_client import DEADLINE_SECONDS, Share, dispatch_rest, warm_sessions
 
     warm = warm_sessions(size)
     rest = ids[clients * warm :]
@@ -197,33 +191,50 @@ def _rate(
         Share(ids[number * warm : (number + 1) * warm], rest[number::clients])
         for number in range(clients)
     ]
-    # Clients are forked from a process that has imported everything, and has no connection.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([run_clients.__module__])
-    processes = min(clients, PROCESSES)
-    barrier = context.Barrier(processes + 1, timeout=DEADLINE_SECONDS)
-    timings: multiprocessing.Queue[tuple[float, float]] = context.Queue()
-    workers = [
-        context.Process(
-            target=run_clients,
-            args=(url, shares[number::processes], size, barrier, timings, everything),
-        )
-        for number in range(processes)
-    ]
-    for worker in workers:
-        worker.start()
-    barrier.wait()
+    workers = _start(url, shares, size, everything)
+    workers.barrier.wait()
     dispatch_rest(size)
     with connection.cursor() as cursor:
         cursor.execute("CHECKPOINT")
-    barrier.wait()
-    times = [timings.get(timeout=DEADLINE_SECONDS) for _ in shares]
+    workers.barrier.wait()
+    times: list[tuple[float, float]] = [
+        workers.timings.get(timeout=DEADLINE_SECONDS) for _ in shares
+    ]
     late = dispatch_rest(size)
-    for worker in workers:
-        worker.join()
+    for process in workers.processes:
+        process.join()
     require_decided(ids)
     seconds = max(end for _, end in times) - min(began for began, _ in times) + late
-    return (len(ids) - clients * warm) / seconds
+    return len(rest) / seconds
+
+
+class _Workers(NamedTuple):
+    """Processes with clients. They wait at the barrier once all are warm, and again to begin."""
+
+    processes: list[Any]
+    barrier: Any
+    timings: Any
+
+
+def _start(url: str, shares: list[Any], size: int, everything: bool) -> _Workers:
+    from benchmarks.settle_client import DEADLINE_SECONDS, clients
+
+    # Clients are forked from a process that has imported everything, and has no connection.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([clients.__module__])
+    count = min(len(shares), PROCESSES)
+    barrier = context.Barrier(count + 1, timeout=DEADLINE_SECONDS)
+    timings: multiprocessing.Queue[tuple[float, float]] = context.Queue()
+    processes = [
+        context.Process(
+            target=clients,
+            args=(url, shares[number::count], size, barrier, timings, everything),
+        )
+        for number in range(count)
+    ]
+    for process in processes:
+        process.start()
+    return _Workers(processes, barrier, timings)
 
 
 def _make_template() -> None:

@@ -32,7 +32,7 @@ GPU = compiled(_GPU)
 
 
 class Sign(IntEnum):
-    """What an output may hold."""
+    """The kinds of text that an output may hold."""
 
     TERMINAL = 0
     CONTROL = 1

@@ -22,7 +22,7 @@ class Taker(NamedTuple):
     key: int
     ask: Ask
     preempts: bool
-    """Whether running sessions make room for it; otherwise it is starved."""
+    """True: running sessions make room for it. False: it is starved."""
 
 
 _TAKERS = """

@@ -22,7 +22,7 @@ FAIR_SHARE: Rule = "fair_share"
 
 
 class Rate(NamedTuple):
-    """How many sessions have made room within a minute, and how many may. One plan always may."""
+    """The sessions that have made room within a minute, and their maximum. One plan always may."""
 
     recent: int
     most: float
@@ -56,7 +56,7 @@ class Plans:
 
     def __init__(self, running: Iterable[Running], shares: Shares, slots: int):
         self.shares = shares
-        """What queues hold once all plans are carried out."""
+        """The shares that queues hold once all plans are carried out."""
         self.changes: list[tuple[int, float]] = []
         """By how much the plans change what queues hold: (queue, size)."""
         self._running = {each.id: each for each in running}
