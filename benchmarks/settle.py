@@ -170,20 +170,14 @@ def _measure_ours(url: str, size: int, clients: int) -> float:
     return _rate(url, ids, size, clients)
 
 
-def _rate(
-    url: str,
-    ids: list[Any],
-    size: int,
-    clients: int,
-    everything: bool = False,
-) -> float:
+def _rate(url: str, ids: list[Any], size: int, clients: int, ended: Any = None) -> float:
     """Settle and dispatch sessions with some clients; the first ones warm them up.
 
-    Return the rate of the others.
+    `ended` is the end of their runs; None for a plain failure. Return the rate of the others.
     """
     from django.db import connection
 
-    from benchmarks.settle_client import DEADLINE_SECONDS, Share, dispatch_rest, warm_sessions
+    from benchmarks.settle_client import DEADLINE_SECONDS, END, Share, dispatch_rest, warm_sessions
 
     warm = warm_sessions(size)
     rest = ids[clients * warm :]
@@ -191,7 +185,7 @@ def _rate(
         Share(ids[number * warm : (number + 1) * warm], rest[number::clients])
         for number in range(clients)
     ]
-    workers = _start(url, shares, size, everything)
+    workers = _start(url, shares, size, ended or END)
     workers.barrier.wait()
     dispatch_rest(size)
     with connection.cursor() as cursor:
@@ -216,7 +210,7 @@ class _Workers(NamedTuple):
     timings: Any
 
 
-def _start(url: str, shares: list[Any], size: int, everything: bool) -> _Workers:
+def _start(url: str, shares: list[Any], size: int, ended: Any) -> _Workers:
     from benchmarks.settle_client import DEADLINE_SECONDS, clients
 
     # Clients are forked from a process that has imported everything, and has no connection.
@@ -228,7 +222,7 @@ def _start(url: str, shares: list[Any], size: int, everything: bool) -> _Workers
     processes = [
         context.Process(
             target=clients,
-            args=(url, shares[number::count], size, barrier, timings, everything),
+            args=(url, shares[number::count], size, barrier, timings, ended),
         )
         for number in range(count)
     ]

@@ -39,18 +39,16 @@ LOG_TAIL = "".join(
     "ValueError: row 4711 of s3://bucket/run-8d2f has no label\n"
 )
 END = End(Termination(exit_code=3, message="boom", node="node-1"), columns={"report_seq": 3})
+# Without a message, as of most failures: the signature comes from the output.
+END_WITH_OUTPUT = replace(END, termination=replace(END.termination, message=""), log_tail=LOG_TAIL)
 
 
-def end(*, everything: bool, attempt: int = 1) -> End:
-    """Return the end of a run; with everything it comes with its output and its progress."""
-    if not everything:
-        return END
+def end_with_progress(attempt: int) -> End:
+    """Return the end of an attempt with output that told how far it came."""
     step = 10.0 * (attempt + 1)
     told = {"step": step, "of": 100, "note": "", "best": step, "rate": 2.5}
     saved = {"checkpoint": "s3://bucket/run/last.pt", "checkpoint_step": step}
-    # Without a message, as of most failures, the signature comes from the output.
-    termination = replace(END.termination, message="")
-    return replace(END, termination=termination, log_tail=LOG_TAIL, progress={**told, **saved})
+    return replace(END_WITH_OUTPUT, progress={**told, **saved})
 
 
 def warm_sessions(size: int) -> int:
@@ -67,7 +65,7 @@ class Share:
 
 
 def clients(
-    url: str, shares: list[Share], size: int, barrier: Any, timings: Any, everything: bool = False
+    url: str, shares: list[Share], size: int, barrier: Any, timings: Any, ended: End
 ) -> None:
     """Run a process with a client for each share. Send when each of them began and ended.
 
@@ -86,10 +84,10 @@ def clients(
     warm = threading.Barrier(len(shares), begin, DEADLINE_SECONDS)
 
     def client(share: Share) -> None:
-        settle(share.warm, max(1, len(share.warm) // WARM_BATCHES), everything=everything)
+        settle(share.warm, max(1, len(share.warm) // WARM_BATCHES), ended)
         warm.wait()
         began = time.monotonic()
-        settle(share.ids, size, everything=everything)
+        settle(share.ids, size, ended)
         timings.put((began, time.monotonic()))
         connections.close_all()
 
@@ -102,9 +100,8 @@ def clients(
         thread.join()
 
 
-def settle(ids: list[UUID], size: int, *, everything: bool, attempt: int = 1) -> None:
-    """Settle and dispatch sessions in batches."""
-    ended = end(everything=everything, attempt=attempt)
+def settle(ids: list[UUID], size: int, ended: End) -> None:
+    """Settle sessions, whose runs ended in this way, and dispatch them, in batches."""
     for start in range(0, len(ids), size):
         sessions_settle(dict.fromkeys(ids[start : start + size], ended))
         retries_dispatch(size)

@@ -2,16 +2,18 @@
 
 Each session has failed and was retried once already, so that what is read of a chain's past is
 there. The same services settle and dispatch the second attempts, in pairs of a side with nothing
-and a side with all of it:
+and a side with all that can be switched on:
 
-* the report of the failure has 16 KiB of output, with a traceback, from which the signature comes,
-  and the step and the checkpoint that the attempt came to;
 * the policy has `stop_after_same`, `retry_window`, `reset_on_progress` and `on_exhausted: park`;
-* sessions avoid suspect nodes, and their executor has one.
+* the run told its step and its checkpoint;
+* sessions avoid suspect nodes, and their executor has one;
+* the queue and the cluster have breakers, and those of two other failures are open;
+* the cluster has a shared budget, which dispatch charges.
+
+Signatures are always on: on both sides the report of the failure has 16 KiB of output, with the
+traceback from which the signature comes.
 
 `ratio_everything` is the rate with everything to the rate with nothing.
-
-Breakers and shared budgets are not in it yet: `EVERYTHING` and `_suspect_node` are the places.
 """
 
 from collections.abc import Callable
@@ -19,6 +21,8 @@ from datetime import timedelta
 from statistics import median
 from typing import Any
 from uuid import UUID
+
+from retry.policies.shared_budget import MOST_BURST
 
 NOTHING: dict[str, Any] = {"max_retries": 3, "retry_delay": 0.001}
 EVERYTHING: dict[str, Any] = {
@@ -43,9 +47,9 @@ _RUNNING_AGAIN = """
 
 Running = Callable[[int, int, dict[str, Any]], list[UUID]]
 """Creates running sessions: their number, the size of batches, and their policy."""
-Rate = Callable[[list[UUID], int, int, bool], float]
-"""Settles and dispatches sessions in batches of a size, with a number of clients, with everything
-or with nothing: sessions per second without those that warm the clients up."""
+Rate = Callable[[list[UUID], int, int, Any], float]
+"""Settles and dispatches sessions in batches of a size, with a number of clients, after this end of
+their runs: sessions per second without those that warm the clients up."""
 
 
 def ratios_of_everything(running: Running, rate: Rate, *, quick: bool) -> dict[str, float]:
@@ -59,10 +63,10 @@ def ratios_of_everything(running: Running, rate: Rate, *, quick: bool) -> dict[s
             rates = {}
             # Which side is first alternates: the tables grow from measurement to measurement.
             for everything in (bool(number % 2), not number % 2):
-                _suspect_node(everything)
+                switch(everything)
                 total = count + CLIENTS * warm_sessions(size)
-                ids = _second_attempts(running, total, size, everything=everything)
-                rates[everything] = rate(ids, size, CLIENTS, everything)
+                ids = second_attempts(running, total, size, everything=everything)
+                rates[everything] = rate(ids, size, CLIENTS, _end(everything, 1))
             pairs.append(rates[True] / rates[False])
             print(
                 f"{NAMES[size]:8} nothing {rates[False]:8.0f}/s   everything {rates[True]:8.0f}/s"
@@ -72,14 +76,14 @@ def ratios_of_everything(running: Running, rate: Rate, *, quick: bool) -> dict[s
     return {**ratios, "ratio_everything": min(ratios.values())}
 
 
-def _second_attempts(running: Running, count: int, size: int, *, everything: bool) -> list[UUID]:
+def second_attempts(running: Running, count: int, size: int, *, everything: bool) -> list[UUID]:
     """Return running sessions that are the second attempts of their chains."""
     from django.db import connection
 
     from benchmarks.settle_client import dispatch_rest, settle
 
     first = running(count, size, EVERYTHING if everything else NOTHING)
-    settle(first, 100, everything=everything, attempt=0)
+    settle(first, 100, _end(everything, 0))
     dispatch_rest(100)
     with connection.cursor() as cursor:
         cursor.execute(_RUNNING_AGAIN, [first])
@@ -88,6 +92,34 @@ def _second_attempts(running: Running, count: int, size: int, *, everything: boo
     if len(ids) != count:
         raise SystemExit(f"{len(ids)} second attempts were made of {count}")
     return ids
+
+
+def _end(everything: bool, attempt: int) -> Any:
+    from benchmarks.settle_client import END_WITH_OUTPUT, end_with_progress
+
+    return end_with_progress(attempt) if everything else END_WITH_OUTPUT
+
+
+def switch(on: bool) -> None:
+    """Switch everything on or off that does not stand in a policy."""
+    from sessions_app.models import Breaker, Queue, RetrySettings
+
+    _suspect_node(on)
+    breaker = {"chains": 20, "window": 600, "probe_after": 60} if on else None
+    budget = {"ratio": 1.0, "burst": MOST_BURST} if on else None
+    queue = Queue.objects.get(is_default=True)
+    queue.breaker = breaker
+    queue.save()
+    RetrySettings.objects.update_or_create(
+        domain=None, project=None, defaults={"breaker": breaker, "retry_budget": budget}
+    )
+    Breaker.objects.all().delete()
+    if on:
+        project, key = queue.project_id, f"queue:{queue.pk}"
+        Breaker.objects.create(scope="cluster", signature="a" * 12, state="open")
+        Breaker.objects.create(
+            scope=key, project_id=project, queue=queue, signature="b" * 12, state="open"
+        )
 
 
 def _suspect_node(there: bool) -> None:

@@ -13,12 +13,12 @@ Told = Mapping[str, Any]
 there was a checkpoint, `checkpoint` and `checkpoint_step`."""
 
 
-def ended_progress(told: Told, before: Told | None, now: datetime) -> dict[str, Any]:
-    """Return the progress of an ended attempt; `before` is that of the attempts before it.
+def ended_progress(told: Told, best_before: float | None, now: datetime) -> dict[str, Any]:
+    """Return the progress of an ended attempt; None: no attempt before it told of a step.
 
     It has `advanced`: whether the best step is above all before, in a first attempt above 0.
     """
-    advanced = told["best"] > (before or {}).get("best", 0)
+    advanced = told["best"] > (best_before or 0)
     at = told.get("at") or now.astimezone(UTC).isoformat()
     return {**told, "at": at, "advanced": advanced}
 

@@ -1,6 +1,5 @@
 """Locks on sessions, each behind the root of its chain."""
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
+from pydantic_core import from_json
 
 from sessions_app.core.states import Status
 from sessions_app.db.bulk import FEW_IDS, array
@@ -52,8 +52,10 @@ class LockedSession(NamedTuple):
     preempt_requested_at: datetime | None
     gave_way_to: UUID | None
     start_failure: str | None
-    progress: dict[str, Any] | None
-    chain_progress: dict[str, Any] | None
+    advanced: bool | None
+    """Whether the ended attempt made progress; None if it told nothing."""
+    best_before: float | None
+    """The best step of the attempts before it; None if none told of one."""
     retry_marks: dict[str, int] | None
     limited: bool
     """Whether quotas count the session. If not, none will until this transaction ends."""
@@ -65,6 +67,8 @@ class LockedSession(NamedTuple):
 
 
 _ELSEWHERE = {
+    "advanced": "(s.progress -> 'advanced')::boolean",
+    "best_before": "(s.chain_progress ->> 'best')::float8",
     "cancel_requested_at": "r.cancel_requested_at",
     "limited": f"""
         EXISTS (SELECT FROM sessions_app_projectusage u WHERE u.project_id = s.project_id)
@@ -190,20 +194,18 @@ def locked_session(row: Sequence[Any]) -> LockedSession:
 
 @lru_cache(maxsize=1024)
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(json.loads(text))
+    return tuple(from_json(text))
 
 
-def _or_none(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+def _marks(text: str | None) -> dict[str, int] | None:
+    return None if text is None else from_json(text)
 
 
 _READ: list[tuple[int, Callable[[Any], Any]]] = [
     (LockedSession._fields.index("status"), Status),
     # Django's cursors leave JSON to the ORM's fields.
     (LockedSession._fields.index("retry_policies"), _names),
-    (LockedSession._fields.index("retry_counters"), json.loads),
-    (LockedSession._fields.index("avoid_executors"), json.loads),
-    (LockedSession._fields.index("progress"), _or_none),
-    (LockedSession._fields.index("chain_progress"), _or_none),
-    (LockedSession._fields.index("retry_marks"), _or_none),
+    (LockedSession._fields.index("retry_counters"), from_json),
+    (LockedSession._fields.index("avoid_executors"), from_json),
+    (LockedSession._fields.index("retry_marks"), _marks),
 ]

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
-
 from retry.engine.budgets import MANUAL_BUDGET, SCHEDULER_BUDGET
 from retry.policies.shared_budget import WhenOver
 from retry.shared_budgets import MINUTE, Book
 from sessions_app.db.bulk import columns
+from sessions_app.db.writes import write
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.in_force.shared_budgets import BudgetInForce, of_queue
 from sessions_app.locks import LockedSession, StoredDecision, lock_slots
@@ -37,8 +36,7 @@ def minutes_add(counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
     """Add first attempts and retries to minutes (since the epoch) of scopes."""
     if counts:
         rows = [(*at, *both) for at, both in sorted(counts.items())]
-        with connection.cursor() as cursor:
-            cursor.execute(_CHARGE, columns(rows))
+        write(_CHARGE, columns(rows))
 
 
 class BudgetGate:

@@ -234,8 +234,9 @@ _GIVEN: dict[str, _Source] = {
 
 
 def _marks(parent: LockedSession) -> dict[str, int]:
-    advanced = bool(parent.progress and parent.progress["advanced"])
-    return marks_after(parent.retry_counters, parent.retry_marks or {}, advanced=advanced)
+    return marks_after(
+        parent.retry_counters, parent.retry_marks or {}, advanced=bool(parent.advanced)
+    )
 
 
 def _max_retries(retry: Retry) -> int | None:

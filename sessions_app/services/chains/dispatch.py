@@ -13,6 +13,7 @@ from retry.engine.decision import SWITCH
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import together
 from sessions_app.in_force.retry_scope import (
     SCOPES,
     RetryScope,
@@ -86,8 +87,9 @@ def _dispatch(limit: int) -> DispatchResult:
     ready = [s for s in ready if s.id not in gate.over]
     late = _postpone(ready, decisions, scopes, now)
     retries = [_retry(s, decisions[s.id]) for s in ready if s.id not in late]
-    gate.charge(retry.parent.id for retry in retries)
-    children_create(retries, scopes, now=now)
+    with together():
+        gate.charge(retry.parent.id for retry in retries)
+        children_create(retries, scopes, now=now)
     return DispatchResult(len(due), len(retries), len(passed) + len(over_budget), len(late))
 
 

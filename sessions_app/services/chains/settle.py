@@ -133,7 +133,7 @@ def _progress(session: LockedSession, end: End, now: datetime) -> dict[str, Any]
     """Return the column with how far the run came; empty if it told nothing."""
     if end.progress is None:
         return {}
-    return {"progress": ended_progress(end.progress, session.chain_progress, now)}
+    return {"progress": ended_progress(end.progress, session.best_before, now)}
 
 
 def _only_gone(termination: Termination) -> bool:
