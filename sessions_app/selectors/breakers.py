@@ -49,10 +49,14 @@ def breakers_open(limit: int) -> list[Breaker]:
     return list(rows.select_related("project__domain", "queue")[:limit])
 
 
-def breakers_open_for(actor: Actor, project: Project, limit: int) -> list[Breaker]:
-    """Return at most `limit` open breakers of a project and of the cluster, those that opened last
-    first. Raises `NotPermitted`."""
+def breakers_open_for(
+    actor: Actor, project: Project, limit: int, *, signature: str | None = None
+) -> list[Breaker]:
+    """Return at most `limit` open breakers of a project and of the cluster, of all signatures or of
+    one, those that opened last first. Raises `NotPermitted`."""
     rows = breakers_listed(actor).filter(Q(project=project) | Q(project=None))
+    if signature is not None:
+        rows = rows.filter(signature=signature)
     return list(rows.filter(state=BreakerState.OPEN).order_by("-opened_at", "pk")[:limit])
 
 

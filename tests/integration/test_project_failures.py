@@ -111,6 +111,42 @@ def test_a_lead_closes_an_open_breaker(project: Project, lead: Client, viewer: C
     assert (breaker.state, breaker.closed_by) == ("closed", "lea")
 
 
+def test_the_page_of_a_failure_opens_and_closes_its_breaker(
+    project: Project, lead: Client, viewer: Client, failed: Session
+) -> None:
+    path = f"{AT}{failed.failure_signature}/"
+    factories.breaker(project, reason="of another failure")
+    assert "of another failure" not in read(lead, path)
+    assert b'name="open"' not in viewer.get(path).content
+    assert viewer.post(path, {"open": "1"}).status_code == 403
+    answer = lead.post(path, {"open": "1"}, follow=True)
+    assert "The breaker is open: retries after this failure wait." in answer.content.decode()
+    breaker = Breaker.objects.get(signature=failed.failure_signature)
+    assert (breaker.state, breaker.project, breaker.opened_by) == ("open", project, "lea")
+    for client in (lead, viewer):
+        assert "opened on the page" in read(client, path)
+        assert b'name="open"' not in client.get(path).content
+    assert "is open already" in lead.post(path, {"open": "1"}, follow=True).content.decode()
+    assert viewer.post(path, {"breaker": str(breaker.pk)}).status_code == 403
+    answer = lead.post(path, {"breaker": str(breaker.pk)}, follow=True)
+    assert "The breaker is closed: what it held goes on." in answer.content.decode()
+    assert answer.redirect_chain[-1][0].startswith(path)
+    breaker.refresh_from_db()
+    assert breaker.state == "closed"
+
+
+def test_what_can_have_no_breaker_offers_none(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    lead.post(f"{AT}{failed.failure_signature}/", {"mute": "1"})
+    lost = factories.failure(failed, key="0123456789ab", cause="agent_transient")
+    for key in (failed.failure_signature, lost.key):
+        assert b'name="open"' not in lead.get(f"{AT}{key}/").content
+        answer = lead.post(f"{AT}{key}/", {"open": "1"}, follow=True)
+        assert "this failure can have no breaker" in answer.content.decode()
+    assert not Breaker.objects.exists()
+
+
 def test_the_page_takes_as_many_statements_for_many_breakers(
     project: Project, lead: Client
 ) -> None:
