@@ -7,7 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
-from sessions_app.models import Breaker, FailureSignature, Project, Session
+from sessions_app.models import (
+    Breaker,
+    FailureSignature,
+    Project,
+    RetryPolicyRevision,
+    Session,
+)
 from tests import factories
 from tests.integration.test_project_pages import statements
 from tests.pages import lead, project, read, signed_in, viewer
@@ -53,11 +59,47 @@ def test_a_rule_is_made_of_it(project: Project, lead: Client, failed: Session) -
     key = failed.failure_signature
     address = f"/projects/acme/work/policies/new/?signature={key}"
     assert f'href="{address}"' in lead.get(f"{AT}{key}/").content.decode()
-    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", read_html(lead, address), re.DOTALL)
-    saved = lead.post(address, {"text": unescape(text), "act": "save"}, follow=True)
+    text = area(read_html(lead, address))
+    saved = lead.post(address, {"text": text, "act": "save"}, follow=True)
     assert "Revision 1 of known-failures decides from now on" in saved.content.decode()
     other = read_html(lead, "/projects/acme/work/policies/new/?signature=<b>")
     assert "onSignatures" not in other
+
+
+def test_a_second_rule_goes_into_the_same_policy(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    new = "/projects/acme/work/policies/new/?signature="
+    first = failed.failure_signature
+    shown = read_html(lead, f"{new}{first}")
+    assert "# disk is full" in shown
+    lead.post(f"{new}{first}", {"text": area(shown), "act": "save"})
+    for key, said in (("0123456789ab", "Revision 2 of known"), (first, "Nothing was changed")):
+        answer = lead.get(f"{new}{key}", follow=True)
+        assert answer.redirect_chain[-1][0] == (
+            f"/projects/acme/work/policies/at/known-failures/?signature={key}"
+        )
+        html = answer.content.decode()
+        (revision,) = set(re.findall(r'name="revision" value="(\d*)"', html))
+        path = "/projects/acme/work/policies/at/known-failures/"
+        sent = {"text": area(html), "act": "save", "revision": revision}
+        assert said in lead.post(path, sent, follow=True).content.decode()
+    rules = RetryPolicyRevision.objects.latest("revision").document["spec"]["rules"]
+    assert [rule["onSignatures"] for rule in rules] == [["0123456789ab"], [first]]
+
+
+def test_a_rule_gets_a_name_that_is_free(project: Project, lead: Client, failed: Session) -> None:
+    factories.named_policy("known-failures", defaultAction="Fail")
+    key = failed.failure_signature
+    address = f"/projects/acme/work/policies/new/?signature={key}"
+    text = area(read_html(lead, address))
+    saved = lead.post(address, {"text": text, "act": "save"}, follow=True)
+    assert f"Revision 1 of failure-{key} decides" in saved.content.decode()
+
+
+def area(html: str) -> str:
+    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", html, re.DOTALL)
+    return unescape(text)
 
 
 def read_html(client: Client, path: str) -> str:
