@@ -49,8 +49,9 @@ kind: RetryPolicy
 metadata: {name: NAME}
 spec:
   rules:
-    - name: failure-SIGNATURE               # TITLE
-      action: Fail                          # or Retry, with a retryLimit
+    # TITLE
+    - name: failure-SIGNATURE
+      action: Fail             # or Retry, with a retryLimit
       onSignatures: [SIGNATURE]
 """
 
@@ -59,7 +60,7 @@ def policy_of_failure(name: str, signature: str, title: str) -> str:
     """Return a policy with a rule for a failure, as YAML; the title is a comment."""
     plain = "".join(each if each.isprintable() else " " for each in title)
     text = OF_A_FAILURE.replace("NAME", name).replace("SIGNATURE", signature)
-    return text.replace("# TITLE", f"# {plain}" if plain else "").replace(" \n", "\n")
+    return text.replace("    # TITLE\n", f"    # {plain}\n" if plain else "")
 
 
 def with_rule_of_failure(document: Mapping[str, Any], signature: str) -> dict[str, Any]:

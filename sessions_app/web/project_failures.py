@@ -100,7 +100,7 @@ def _listing(place: Place, found: list[Failure], kept: dict[str, str], offset: i
         Column(
             label,
             "number",
-            order="" if name == kept["order"] else f"?{urlencode({**kept, 'order': name})}",
+            order=f"?{urlencode({**kept, 'order': name})}",
             arrow="↓" if name == kept["order"] else "",
             order_label=f"Most first by: {label.lower()}",
         )

@@ -36,6 +36,10 @@ def test_a_lead_sees_where_it_fails_and_mutes_it(
 ) -> None:
     shown = read(lead, AT)
     assert "disk is full" in shown
+    assert re.search(r"ago first \d+ s ago busybox:1", shown)
+    for order, label in (("", "Failed"), ("?order=chains", "Chains")):
+        html = lead.get(AT + order).content.decode()
+        assert re.findall(r">(\w+) <span aria-hidden=\"true\">↓", html) == [label]
     path = f"{AT}{failed.failure_signature}/"
     for text in ("disk is full", "1 failed attempt of 1 chain", "node-1"):
         assert text in read(lead, path)
