@@ -59,6 +59,4 @@ def breaker_open_asked(place: Place, failure: Failure) -> None:
     authorize(place.actor, Action.BREAKER_WRITE, project=place.project)
     if not breaker_openable(place, failure, ()):
         raise Conflict("this failure can have no breaker")
-    breaker_open(
-        place.project, None, failure.key, reason="opened on the page", by=place.actor.name
-    )
+    breaker_open(place.project, None, failure.key, reason="opened on the page", by=place.actor.name)
