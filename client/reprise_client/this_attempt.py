@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from threading import Lock
+from threading import RLock
 from typing import Any, SupportsFloat
 
 log = logging.getLogger("reprise_client")
@@ -31,7 +31,8 @@ class ThisAttempt:
 
     def __init__(self, environ: Mapping[str, str] = os.environ):
         self._environ = environ
-        self._lock = Lock()
+        # A handler of a signal may tell a checkpoint while the program tells its progress.
+        self._lock = RLock()
         self._printed_at = -math.inf
         self._checkpoint = ""
         self._waiting = ""
@@ -103,19 +104,20 @@ class ThisAttempt:
                 self._registered = True
                 atexit.register(self.flush)
             saved = checkpoint not in ("", self._checkpoint)
-            if saved:
-                self._checkpoint = checkpoint
+            self._waiting = line
             if saved or time.monotonic() >= self._printed_at + SECONDS:
                 self._print(line)
-            else:
-                self._waiting = line
+                self._checkpoint = checkpoint or self._checkpoint
 
     def _print(self, line: str) -> None:
-        self._printed_at, self._waiting = time.monotonic(), ""
+        self._printed_at = time.monotonic()
         # A bar of tqdm has no end of its line.
         start = "\r" if "tqdm" in sys.modules else ""
         sys.stdout.write(f"{start}{line}\n")
         sys.stdout.flush()
+        # Another line waits if a handler of a signal could not print it meanwhile.
+        if self._waiting == line:
+            self._waiting = ""
 
     def _warn(self, error: Exception) -> None:
         if not self._warned:

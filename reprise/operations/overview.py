@@ -16,7 +16,7 @@ from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.states import Phase
 from sessions_app.locks import database_now
 from sessions_app.models import Queue
-from sessions_app.selectors.breakers import breakers_open
+from sessions_app.selectors.breakers import breakers_hold_counts, breakers_open
 from sessions_app.selectors.counts import (
     Count,
     Waiting,
@@ -56,13 +56,13 @@ def operations(actor: Actor) -> Operations:
     moved = list(switches_moved().select_related("domain", "project__domain")[:SHOWN])
     by_scope = scopes(retries)
     queues, in_queue = _queues(actor)
-    kept = list(reservations_listed(actor)[:SHOWN])
+    kept, broken = list(reservations_listed(actor)[:SHOWN]), breakers_open(SHOWN)
     problems = [
         *machinery(now),
         *work.executors(executors, now, waiting),
         *work.retries(moved, by_scope),
         *work.parked_chains(),
-        *work.breakers(breakers_open(SHOWN)),
+        *work.breakers(broken, breakers_hold_counts(broken)),
         *work.budgets(budgets_spent(SHOWN)),
         *work.queues([each for each in queues if each.cordoned], in_queue),
         *work.reservations(kept),

@@ -1,6 +1,6 @@
 """Problems of the work: executors, retries, and the session that waits the longest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from reprise.operations import facts
@@ -153,16 +153,20 @@ def parked_chains() -> Iterator[Problem]:
         )
 
 
-def breakers(found: Sequence[Breaker]) -> Iterator[Problem]:
-    """Yield the open breakers."""
+def breakers(found: Sequence[Breaker], held: Mapping[str, int]) -> Iterator[Problem]:
+    """Yield the open breakers, and how many retries each holds, by its key."""
     for breaker in found:
+        title, holds = getattr(breaker, "title", None), held.get(str(breaker), 0)
+        failure = f"{title} ({breaker.signature})" if title else breaker.signature
         yield Problem(
             "breaker_open",
             Severity.WARNING,
-            f"The breaker of {breaker.signature} ({breaker.address}) is open, so retries of such "
-            f"failures wait: {breaker.reason or 'no reason was given'}.",
+            f"The breaker of {breaker.address} is open for {failure}, so retries of such failures "
+            f"wait: {breaker.reason or 'no reason was given'}.",
             subject=str(breaker.pk),
             since=breaker.opened_at,
+            affected=Count(holds, holds >= MOST_HELD),
+            unit="held retries",
             acts=(Act(ActName.BREAKER_CLOSE, str(breaker.pk)),),
         )
 

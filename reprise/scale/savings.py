@@ -74,8 +74,8 @@ def suspect_nodes(scope: Scope) -> str:
     found = scope.ask(_NODES)
     if not found:
         return (
-            "Bad nodes: none was found. The clusters need at least "
-            f"{LEAST_NODES} nodes each to have one; more sessions make them larger."
+            "Bad nodes: none was found. Each cluster of at least "
+            f"{LEAST_NODES} nodes has one, and more sessions show it sooner."
         )
     told, spared = [], 0.0
     for address, after_seconds, before, failed, after, nodes, others, failed_share in found:

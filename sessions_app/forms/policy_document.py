@@ -1,5 +1,6 @@
 """The form of a named policy: a YAML document, read as in the API."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -45,13 +46,32 @@ HELP = (
 OF_A_FAILURE = """\
 apiVersion: reprise/v1
 kind: RetryPolicy
-metadata: {name: known-failures}
+metadata: {name: NAME}
 spec:
   rules:
+    # TITLE
     - name: failure-SIGNATURE
-      action: Fail                          # or Retry, with a retryLimit
+      action: Fail             # or Retry, with a retryLimit
       onSignatures: [SIGNATURE]
 """
+
+
+def policy_of_failure(name: str, signature: str, title: str) -> str:
+    """Return a policy with a rule for a failure, as YAML; the title is a comment."""
+    plain = "".join(each if each.isprintable() else " " for each in title)
+    text = OF_A_FAILURE.replace("NAME", name).replace("SIGNATURE", signature)
+    return text.replace("    # TITLE\n", f"    # {plain}\n" if plain else "")
+
+
+def with_rule_of_failure(document: Mapping[str, Any], signature: str) -> dict[str, Any]:
+    """Return the document of a policy with a rule for a failure before all others, unless it has
+    one."""
+    spec = document["spec"]
+    rules = spec.get("rules") or []
+    if any(signature in (rule.get("onSignatures") or ()) for rule in rules):
+        return dict(document)
+    rule = {"name": f"failure-{signature}", "action": "Fail", "onSignatures": [signature]}
+    return {**document, "spec": {**spec, "rules": [rule, *rules]}}
 
 
 class PolicyForm(forms.Form):

@@ -31,11 +31,7 @@ def breakers_listed(
     """Return the cluster's breakers and those of the projects that the actor may see, or only those
     of the project with this address. Raises `NotPermitted`."""
     authorize(actor, action)
-    titles = FailureSignature.objects.filter(
-        project=OuterRef("project"), key=OuterRef("signature")
-    ).values("title")
-    rows = Breaker.objects.select_related("project__domain", "queue")
-    rows = rows.annotate(title=Subquery(titles))
+    rows = _titled()
     if address is not None:
         return rows.filter(project__in=projects_visible(actor, address))
     if actor.is_cluster_admin:
@@ -43,16 +39,29 @@ def breakers_listed(
     return rows.filter(Q(project__in=actor.projects().values("pk")) | Q(project=None))
 
 
+def _titled() -> QuerySet[Breaker]:
+    """Return all breakers, each with the `title` of its failure in its project."""
+    titles = FailureSignature.objects.filter(
+        project=OuterRef("project"), key=OuterRef("signature")
+    ).values("title")
+    rows = Breaker.objects.select_related("project__domain", "queue")
+    return rows.annotate(title=Subquery(titles))
+
+
 def breakers_open(limit: int) -> list[Breaker]:
     """Return at most `limit` open breakers of all scopes, those that opened last first."""
-    rows = Breaker.objects.filter(state=BreakerState.OPEN).order_by("-opened_at", "pk")
-    return list(rows.select_related("project__domain", "queue")[:limit])
+    rows = _titled().filter(state=BreakerState.OPEN).order_by("-opened_at", "pk")
+    return list(rows[:limit])
 
 
-def breakers_open_for(actor: Actor, project: Project, limit: int) -> list[Breaker]:
-    """Return at most `limit` open breakers of a project and of the cluster, those that opened last
-    first. Raises `NotPermitted`."""
+def breakers_open_for(
+    actor: Actor, project: Project, limit: int, *, signature: str | None = None
+) -> list[Breaker]:
+    """Return at most `limit` open breakers of a project and of the cluster, of all signatures or of
+    one, those that opened last first. Raises `NotPermitted`."""
     rows = breakers_listed(actor).filter(Q(project=project) | Q(project=None))
+    if signature is not None:
+        rows = rows.filter(signature=signature)
     return list(rows.filter(state=BreakerState.OPEN).order_by("-opened_at", "pk")[:limit])
 
 

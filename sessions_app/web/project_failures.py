@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from sessions_app.authorization import Action
-from sessions_app.core.errors import NotFound
+from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.locks import database_now
 from sessions_app.models.failures import OTHER
 from sessions_app.selectors.failures import (
@@ -22,12 +22,18 @@ from sessions_app.selectors.failures import (
 )
 from sessions_app.services.failures.mute import failure_mute
 from sessions_app.web.parts import Chart, Column, Empty, Listing, Series
-from sessions_app.web.project_breakers import breaker_close_asked, breakers_shown
+from sessions_app.web.project_breakers import (
+    breaker_close_asked,
+    breaker_open_asked,
+    breaker_openable,
+    breakers_shown,
+)
 from sessions_app.web.project_frame import Place, of_project, page
 
 PAGE = 50
 TIMES = {"1": "the last day", "7": "the last 7 days", "30": "the last 30 days"}
 """The times that the pages offer, by their days."""
+CLOSED = "The breaker is closed: what it held goes on."
 ORDERS = {
     "sessions": "Failed",
     "chains": "Chains",
@@ -42,7 +48,7 @@ def failures(request: HttpRequest, place: Place) -> HttpResponse:
     """List the failures of a time, most frequent first; a POST closes a breaker."""
     if request.method == "POST":
         breaker_close_asked(place, request.POST.get("breaker", ""))
-        messages.success(request, "The breaker is closed: what it held goes on.")
+        messages.success(request, CLOSED)
         return redirect(place.address("project-failures"))
     order = request.GET.get("order", "")
     order = order if order in ORDERS else "sessions"
@@ -94,7 +100,7 @@ def _listing(place: Place, found: list[Failure], kept: dict[str, str], offset: i
         Column(
             label,
             "number",
-            order="" if name == kept["order"] else f"?{urlencode({**kept, 'order': name})}",
+            order=f"?{urlencode({**kept, 'order': name})}",
             arrow="↓" if name == kept["order"] else "",
             order_label=f"Most first by: {label.lower()}",
         )
@@ -137,7 +143,7 @@ def bars(failure: Failure) -> list[tuple[float, float, float]]:
 
 @of_project(Action.FAILURE_READ)
 def failure(request: HttpRequest, place: Place, key: str) -> HttpResponse:
-    """Show one failure; a POST mutes it, or takes that back."""
+    """Show one failure; a POST mutes it, or opens or closes a breaker of it."""
     days = _days(request)
     wanted = _wanted(days, key=key)
     sessions = _sessions_address(place, key)
@@ -147,29 +153,48 @@ def failure(request: HttpRequest, place: Place, key: str) -> HttpResponse:
         messages.info(request, "This failure is not counted yet, or no longer: see its sessions.")
         return redirect(sessions)
     if request.method == "POST":
-        place.require(Action.FAILURE_WRITE)
-        changed = failure_mute(found, muted=request.POST.get("mute") == "1", by=place.actor.name)
-        said = "Muted: the list leaves it out." if changed.muted else "It is in the list again."
-        messages.success(request, said)
+        _act(request, place, found)
         return redirect(f"{place.address('project-failure', key)}?days={days}")
-    span = wanted.until - wanted.since
-    labels = [f"{wanted.since + span * at / BINS:%d %b %H:%M}" for at in range(BINS)]
+    breakers = breakers_shown(place, key)
     return page(
         request,
         place,
         "failure",
         failure=found,
-        chart=Chart(
-            "Failed attempts",
-            labels,
-            [Series("failed", "bad", found.sparkline)],
-            sample=f"in {TIMES[days]} (UTC)",
-            height=96,
-        ),
+        chart=_chart(found, wanted, TIMES[days]),
         times=[(label, f"?days={each}", each == days) for each, label in TIMES.items()],
         time=TIMES[days],
         tops=[("Images", found.images), ("Nodes", found.nodes), ("Queues", found.queues)],
         sessions=sessions,
         rule_address=_rule_address(place, key),
         may_mute=place.may(Action.FAILURE_WRITE),
+        breakers=breakers,
+        may_open=breaker_openable(place, found, breakers),
     )
+
+
+def _act(request: HttpRequest, place: Place, found: Failure) -> None:
+    """Do what the pressed button says: open or close a breaker, mute, or take that back."""
+    if "breaker" in request.POST:
+        breaker_close_asked(place, request.POST["breaker"])
+        messages.success(request, CLOSED)
+    elif "open" in request.POST:
+        try:
+            breaker_open_asked(place, found)
+        except Conflict as error:
+            messages.error(request, f"Not done: {error.detail}.")
+        else:
+            messages.success(request, "The breaker is open: retries after this failure wait.")
+    else:
+        place.require(Action.FAILURE_WRITE)
+        muted = request.POST.get("mute") == "1"
+        changed = failure_mute(found, muted=muted, by=place.actor.name)
+        said = "Muted: the list leaves it out." if changed.muted else "It is in the list again."
+        messages.success(request, said)
+
+
+def _chart(found: Failure, wanted: FailuresWanted, time: str) -> Chart:
+    span = wanted.until - wanted.since
+    labels = [f"{wanted.since + span * at / BINS:%d %b %H:%M}" for at in range(BINS)]
+    series = [Series("failed", "bad", found.sparkline)]
+    return Chart("Failed attempts", labels, series, sample=f"in {time} (UTC)", height=96)

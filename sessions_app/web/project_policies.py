@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
@@ -13,7 +14,7 @@ from sessions_app.api.render.policy_render import revision_json
 from sessions_app.authorization import Action
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound, Outdated
 from sessions_app.core.versions import Expected
-from sessions_app.forms.policy_document import EXAMPLE, OF_A_FAILURE, PolicyForm
+from sessions_app.forms.policy_document import EXAMPLE, PolicyForm
 from sessions_app.forms.policy_rules import may_be_retried, policy_for
 from sessions_app.forms.revisions import difference
 from sessions_app.forms.yaml_text import as_yaml
@@ -37,6 +38,11 @@ from sessions_app.services.resources.policies import (
     policy_delete,
 )
 from sessions_app.services.resources.queues import queue_save, queue_version
+from sessions_app.web.failure_rules import (
+    new_policy_text,
+    policy_of_known_failures,
+    text_with_rule,
+)
 from sessions_app.web.parts import Column, Confirm, Empty, Listing
 from sessions_app.web.project_draft import draft_checked, draft_tried
 from sessions_app.web.project_frame import Place, of_project, page, question
@@ -108,7 +114,16 @@ def _address(place: Place, policy: RetryPolicy) -> str:
 
 @of_project(Action.POLICY_WRITE)
 def policy_new(request: HttpRequest, place: Place) -> HttpResponse:
-    """Show the editor with an example, or create the policy."""
+    """Show the editor with an example, or create the policy.
+
+    A rule for a failure, which `?signature=` names, goes into the policy for known failures if the
+    project has one.
+    """
+    signature = _signature(request)
+    known = policy_of_known_failures(place) if signature and request.method == "GET" else None
+    if known is not None:
+        messages.info(request, "A rule for this failure is in the text: saved, it decides.")
+        return redirect(f"{_address(place, known)}?{urlencode({'signature': signature})}")
     return _editor(request, place, None)
 
 
@@ -160,22 +175,30 @@ def _editor(request: HttpRequest, place: Place, found: RetryPolicy | None) -> Ht
     return page(request, place, "policy", status, **context)
 
 
+def _signature(request: HttpRequest) -> str:
+    """Return the signature in the address; "" if it is none."""
+    signature = request.GET.get("signature", "")
+    return signature if re.fullmatch(SIGNATURE, signature) else ""
+
+
 def _initial(request: HttpRequest, place: Place, found: RetryPolicy | None) -> dict[str, Any]:
     """Return the form's values: the policy, the old revision in the address, or an example.
 
     A new one begins with a rule for the failure of the session that `?for=` names, or for the one
-    with the `?signature=`.
+    with the `?signature=`; that one's rule also comes before those of a policy.
     """
+    signature = _signature(request)
     if found is None:
-        signature = request.GET.get("signature", "")
-        if re.fullmatch(SIGNATURE, signature):
-            return {"text": OF_A_FAILURE.replace("SIGNATURE", signature)}
+        if signature:
+            return {"text": new_policy_text(place, signature)}
         return {"text": _for_a_failure(place, request.GET.get("for", "")) or EXAMPLE}
     number = _number(request.GET.get("revision", ""))
     old = revisions_of(found).filter(revision__in=(number, found.revision)).order_by("revision")
     chosen = {each.revision: each for each in old}
     shown = chosen.get(number, chosen[found.revision])
-    return {"text": text_of(shown), "revision": found.revision}
+    document = revision_json(shown)["document"]
+    text = text_with_rule(document, signature) if signature else as_yaml(document)
+    return {"text": text, "revision": found.revision}
 
 
 def _for_a_failure(place: Place, session_id: str) -> str:

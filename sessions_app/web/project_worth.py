@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.text import Truncator
 
 from sessions_app.api.render.report_render import report_csv
 from sessions_app.core.retry_worth import Dimension, Worth
@@ -25,9 +26,12 @@ from sessions_app.web.project_frame import Place, of_project, page
 
 SHOWN = 50
 """Maximum number of values that the page lists; the file has all."""
+LABEL = 40
+"""Most characters of a title beside a chart."""
 SERIES = 4
 """Values that have a series of their own in the chart; all others are one."""
-TONES = ("accent", "waiting", "live", "good", "off")
+TONES = ("accent", "waiting", "good", "bad", "off")
+"""Tones of series that are easy to tell apart, the last one of all others."""
 TIMES = {"7": "the last 7 days", "30": "the last 30 days", "365": "the last year"}
 FIGURES = {
     "wasted": "wasted run time",
@@ -43,7 +47,7 @@ _OF_CHAINS = {"rescued", "recovered", "given_up", "chains"}
 _UNITS = ((3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 _COLUMNS = (
     *("Chains", "Retried", "Recovered", "Given up", "Run time", "Rescued", "Wasted", "Waiting"),
-    *("Median", "95 %"),
+    *("Median to recover", "95 % recover in"),
 )
 
 
@@ -60,7 +64,7 @@ def worth(request: HttpRequest, place: Place) -> HttpResponse:
         total=found.total,
         advice=found.advice,
         charts=[_outcomes(place, wanted), _over_time(place, found, asked["figure"])],
-        list=_listing(found),
+        list=_listing(place, found),
         time=TIMES[asked["days"]],
         more=max(len(found.rows) - SHOWN, 0),
         times=_chips(asked, "days", TIMES),
@@ -140,7 +144,7 @@ def _over_time(place: Place, found: Report, figure: str) -> Chart:
     most = sorted(found.rows, key=lambda row: -getattr(row.worth, figure))
     top = [] if wanted.by == DAY else [row.value for row in most if row.value][:SERIES]
     days = days_of_values([place.project.pk], wanted, dimension, top)
-    named = [(value, _name(found, value)) for value in top]
+    named = [(value, _short(found, value)) for value in top]
     rest = "all" if wanted.by == DAY else "others"
     series = [
         Series(
@@ -166,14 +170,20 @@ def _name(found: Report, value: str) -> str:
     return str(words(value)) if by == Dimension.CAUSE else value
 
 
-def _listing(found: Report) -> Listing:
+def _short(found: Report, value: str) -> str:
+    """Return the name of a value beside a chart: of a signature its title, cut."""
+    title = next((row.title for row in found.rows if row.value == value), "")
+    return str(Truncator(title).chars(LABEL)) if title else _name(found, value)
+
+
+def _listing(place: Place, found: Report) -> Listing:
     by = found.wanted.by
     rows = found.rows if by != DAY else [row for row in found.rows if row.worth.chains][::-1]
     return Listing(
         f"What retries were worth, by {by}",
         [Column(by.capitalize(), "name"), *(Column(label, "number") for label in _COLUMNS)],
         "projects/worth_row.html",
-        [_row(found, at, row) for at, row in enumerate(rows[:SHOWN])],
+        [_row(place, found, at, row) for at, row in enumerate(rows[:SHOWN])],
         Empty(
             "No chain that ended in this time has any.",
             "Chains are counted some seconds after they ended.",
@@ -181,12 +191,14 @@ def _listing(found: Report) -> Listing:
     )
 
 
-def _row(found: Report, at: int, row: Row) -> dict[str, Any]:
+def _row(place: Place, found: Report, at: int, row: Row) -> dict[str, Any]:
     name = "all others" if row.value is None else _name(found, row.value)
+    failure = row.value if found.wanted.by == Dimension.SIGNATURE else None
     return {
         "id": str(at),
         "name": row.title or name,
         "below": name if row.title else "",
+        "address": place.address("project-failure", failure) if failure else "",
         "worth": row.worth,
         "median": row.percentile(0.5),
         "p95": row.percentile(0.95),

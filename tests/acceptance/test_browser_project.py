@@ -11,13 +11,15 @@ from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.failures.count import failures_count
 from tests import factories
-from tests.acceptance.browsing import Browser, sign_in
+from tests.acceptance.browsing import DESKTOP, PHONE, Browser, sign_in
 from tests.pages import STRICT, project
 
 __all__ = ["project"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AT = "/projects/acme/work/"
+NAMED = "(cell) => getComputedStyle(cell, '::before').content"
+"""The name that a cell has before its figure."""
 
 
 @pytest.fixture
@@ -228,8 +230,13 @@ def test_a_lead_looks_at_failures(
     for text in ("disk is full", "connection reset by peer"):
         session = factories.start(factories.submit(project, owner=lead))
         factories.failure(factories.settle(session, message=text))
+    factories.breaker(project, reason="the licence server is down since this morning")
     sign_in(browser, live_server, lead, f"{AT}failures/")
     browser.fit_for_all("project-failures")
+    browser.look(PHONE)
+    row = "main .labelled tbody tr >> nth=0"
+    assert browser.page.locator(row).locator(".number").first.evaluate(NAMED) == '"Failed "'
+    browser.look(DESKTOP)
     browser.page.click("main .name >> text=disk is full")
     browser.page.wait_for_selector("main svg")
     browser.page.click("text=As a table")

@@ -32,6 +32,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.selectors.breakers import breakers_open
+from sessions_app.selectors.counts import Count
 from sessions_app.services.breakers.acts import breaker_close, breaker_open
 from sessions_app.services.breakers.sweep import breakers_sweep, stretch_count
 from sessions_app.services.chains.breaker_holds import breaker_held_resume
@@ -555,9 +556,10 @@ def test_a_death_around_the_commit_loses_nothing(
 
 def test_the_night_page_names_open_breakers(at: Project) -> None:
     made = factories.breaker(at, reason="the licence server is down")
-    (problem,) = night_lines(breakers_open(5))
+    (problem,) = night_lines(breakers_open(5), {str(made): 3})
     assert (problem.kind, problem.subject) == ("breaker_open", str(made.pk))
     assert "acme/work" in problem.sentence
+    assert problem.affected == Count(3)
     assert "the licence server is down" in problem.sentence
 
 

@@ -174,10 +174,22 @@ def test_nodes_that_are_out_have_their_buttons(at: Project, calm: None) -> None:
 
 
 def test_an_open_breaker_is_closed_with_its_button(at: Project, calm: None) -> None:
-    breaker = factories.breaker(at, reason="the licence server is down")
+    failed = factories.settle(factories.start(factories.submit(at)), message="no licence")
+    factories.failure(failed)
+    key = failed.failure_signature
+    breaker = factories.breaker(at, signature=key, reason="the licence server is down")
+    waits = factories.settle(
+        factories.start(factories.submit(at, retry_policy=factories.policy())), exit_code=7
+    )
+    RetryDecision.objects.filter(session=waits).update(
+        state="held", held_for="breaker", held_key=str(breaker)
+    )
     (seen,) = problems().values()
     assert (seen["kind"], seen["subject"]) == ("breaker_open", str(breaker.pk))
     assert seen["acts"] == [{"name": "breaker_close", "of": str(breaker.pk)}]
+    told = f"The breaker of acme/work is open for no licence ({key}), so retries"
+    assert seen["sentence"].startswith(told)
+    assert (seen["affected"]["value"], seen["unit"]) == (1, "held retries")
     client, address = operator(), f"/operations/breaker_close/?of={breaker.pk}"
     assert address in client.get("/operations/").content.decode()
     assert f"Close the breaker of {breaker.signature}?" in prose(client.get(address))

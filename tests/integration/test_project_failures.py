@@ -7,7 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
-from sessions_app.models import Breaker, FailureSignature, Project, Session
+from sessions_app.models import (
+    Breaker,
+    FailureSignature,
+    Project,
+    RetryPolicyRevision,
+    Session,
+)
 from tests import factories
 from tests.integration.test_project_pages import statements
 from tests.pages import lead, project, read, signed_in, viewer
@@ -30,6 +36,10 @@ def test_a_lead_sees_where_it_fails_and_mutes_it(
 ) -> None:
     shown = read(lead, AT)
     assert "disk is full" in shown
+    assert re.search(r"ago first \d+ s ago busybox:1", shown)
+    for order, label in (("", "Failed"), ("?order=chains", "Chains")):
+        html = lead.get(AT + order).content.decode()
+        assert re.findall(r">(\w+) <span aria-hidden=\"true\">↓", html) == [label]
     path = f"{AT}{failed.failure_signature}/"
     for text in ("disk is full", "1 failed attempt of 1 chain", "node-1"):
         assert text in read(lead, path)
@@ -53,11 +63,47 @@ def test_a_rule_is_made_of_it(project: Project, lead: Client, failed: Session) -
     key = failed.failure_signature
     address = f"/projects/acme/work/policies/new/?signature={key}"
     assert f'href="{address}"' in lead.get(f"{AT}{key}/").content.decode()
-    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", read_html(lead, address), re.DOTALL)
-    saved = lead.post(address, {"text": unescape(text), "act": "save"}, follow=True)
+    text = area(read_html(lead, address))
+    saved = lead.post(address, {"text": text, "act": "save"}, follow=True)
     assert "Revision 1 of known-failures decides from now on" in saved.content.decode()
     other = read_html(lead, "/projects/acme/work/policies/new/?signature=<b>")
     assert "onSignatures" not in other
+
+
+def test_a_second_rule_goes_into_the_same_policy(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    new = "/projects/acme/work/policies/new/?signature="
+    first = failed.failure_signature
+    shown = read_html(lead, f"{new}{first}")
+    assert "# disk is full" in shown
+    lead.post(f"{new}{first}", {"text": area(shown), "act": "save"})
+    for key, said in (("0123456789ab", "Revision 2 of known"), (first, "Nothing was changed")):
+        answer = lead.get(f"{new}{key}", follow=True)
+        assert answer.redirect_chain[-1][0] == (
+            f"/projects/acme/work/policies/at/known-failures/?signature={key}"
+        )
+        html = answer.content.decode()
+        (revision,) = set(re.findall(r'name="revision" value="(\d*)"', html))
+        path = "/projects/acme/work/policies/at/known-failures/"
+        sent = {"text": area(html), "act": "save", "revision": revision}
+        assert said in lead.post(path, sent, follow=True).content.decode()
+    rules = RetryPolicyRevision.objects.latest("revision").document["spec"]["rules"]
+    assert [rule["onSignatures"] for rule in rules] == [["0123456789ab"], [first]]
+
+
+def test_a_rule_gets_a_name_that_is_free(project: Project, lead: Client, failed: Session) -> None:
+    factories.named_policy("known-failures", defaultAction="Fail")
+    key = failed.failure_signature
+    address = f"/projects/acme/work/policies/new/?signature={key}"
+    text = area(read_html(lead, address))
+    saved = lead.post(address, {"text": text, "act": "save"}, follow=True)
+    assert f"Revision 1 of failure-{key} decides" in saved.content.decode()
+
+
+def area(html: str) -> str:
+    (text,) = re.findall(r"<textarea[^>]*>(.*?)</textarea>", html, re.DOTALL)
+    return unescape(text)
 
 
 def read_html(client: Client, path: str) -> str:
@@ -109,6 +155,42 @@ def test_a_lead_closes_an_open_breaker(project: Project, lead: Client, viewer: C
     assert "The breaker is closed: what it held goes on." in answer.content.decode()
     breaker.refresh_from_db()
     assert (breaker.state, breaker.closed_by) == ("closed", "lea")
+
+
+def test_the_page_of_a_failure_opens_and_closes_its_breaker(
+    project: Project, lead: Client, viewer: Client, failed: Session
+) -> None:
+    path = f"{AT}{failed.failure_signature}/"
+    factories.breaker(project, reason="of another failure")
+    assert "of another failure" not in read(lead, path)
+    assert b'name="open"' not in viewer.get(path).content
+    assert viewer.post(path, {"open": "1"}).status_code == 403
+    answer = lead.post(path, {"open": "1"}, follow=True)
+    assert "The breaker is open: retries after this failure wait." in answer.content.decode()
+    breaker = Breaker.objects.get(signature=failed.failure_signature)
+    assert (breaker.state, breaker.project, breaker.opened_by) == ("open", project, "lea")
+    for client in (lead, viewer):
+        assert "opened on the page" in read(client, path)
+        assert b'name="open"' not in client.get(path).content
+    assert "is open already" in lead.post(path, {"open": "1"}, follow=True).content.decode()
+    assert viewer.post(path, {"breaker": str(breaker.pk)}).status_code == 403
+    answer = lead.post(path, {"breaker": str(breaker.pk)}, follow=True)
+    assert "The breaker is closed: what it held goes on." in answer.content.decode()
+    assert answer.redirect_chain[-1][0].startswith(path)
+    breaker.refresh_from_db()
+    assert breaker.state == "closed"
+
+
+def test_what_can_have_no_breaker_offers_none(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    lead.post(f"{AT}{failed.failure_signature}/", {"mute": "1"})
+    lost = factories.failure(failed, key="0123456789ab", cause="agent_transient")
+    for key in (failed.failure_signature, lost.key):
+        assert b'name="open"' not in lead.get(f"{AT}{key}/").content
+        answer = lead.post(f"{AT}{key}/", {"open": "1"}, follow=True)
+        assert "this failure can have no breaker" in answer.content.decode()
+    assert not Breaker.objects.exists()
 
 
 def test_the_page_takes_as_many_statements_for_many_breakers(

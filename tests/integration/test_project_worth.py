@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 from django.test import Client
@@ -57,6 +58,20 @@ def test_a_viewer_sees_what_retries_were_worth(
     for by in ("day", "rule", "policy", "queue", "owner", "node", "signature"):
         for figure in ("rescued", "waiting", "given_up", "chains"):
             assert "Ends of chains" in read(viewer, f"{AT}?by={by}&days=365&figure={figure}")
+
+
+def test_signatures_have_their_titles_and_lead_to_their_failures(
+    project: Project, viewer: Client
+) -> None:
+    title = "the licence server of the cluster is down again"
+    failed = factories.settle(factories.start(factories.submit(project)), message=title)
+    failures_count()
+    key = failed.failure_signature
+    html = viewer.get(f"{AT}?by=signature").content.decode()
+    assert f'<a href="/projects/acme/work/failures/{key}/">{title}</a>' in html
+    (label,) = re.findall(r'<span class="key accent">(the [^<]*)</span>', html)
+    assert label == f"{title[:39]}…"
+    assert f"failures/{key}" not in viewer.get(AT).content.decode()
 
 
 def test_the_table_is_a_file(project: Project, viewer: Client, worth: None) -> None:

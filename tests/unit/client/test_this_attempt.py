@@ -133,6 +133,50 @@ def test_the_last_line_is_printed_at_the_end_of_the_program() -> None:
     assert light == "False"
 
 
+SIGNALLED = """
+import signal, sys
+from reprise_client import attempt
+
+def save(*_):
+    attempt.progress(step=2, checkpoint="s3://b/2")
+    sys.exit(0)
+
+class Output:
+    told, busy = False, sys.argv[1] == "busy"
+
+    def write(self, text):
+        if not self.told:
+            self.told = True
+            signal.raise_signal(signal.SIGTERM)
+        if self.busy:
+            self.busy = False
+            raise RuntimeError("reentrant call inside a writer")
+        return sys.__stdout__.write(text)
+
+    def flush(self):
+        sys.__stdout__.flush()
+
+signal.signal(signal.SIGTERM, save)
+sys.stdout = Output()
+attempt.progress(step=1)
+"""
+
+
+@pytest.mark.parametrize("output", ["free", "busy"])
+def test_a_handler_of_a_signal_tells_its_checkpoint(output: str) -> None:
+    """At once, or at the end of the program if the line before is only half printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, output],
+        env=INSIDE,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    told = [read_line(line.encode()) for line in done.stdout.splitlines()]
+    assert Progress(2, checkpoint="s3://b/2") in told
+
+
 def test_every_line_can_be_read() -> None:
     line = progress_line(1.5, 3, "ü" * 1024, "€" * 200)
     assert read_line(line.encode()) == Progress(1.5, 3, "ü" * 1024, "€" * 200)
