@@ -65,7 +65,8 @@ def load_failures() -> None:
     from django.db import connection
 
     from scheduler.models import Executor
-    from sessions_app.models import Session
+    from sessions_app.models import FailureReader, Session
+    from sessions_app.services.failures.days import day_sum
 
     names = Session.objects.exclude(executor="").values_list("executor", flat=True).distinct()
     Executor.objects.bulk_create([Executor(name=name) for name in names])
@@ -74,9 +75,12 @@ def load_failures() -> None:
         cursor.execute(_FAILED)
         cursor.execute(_SIGNATURES)
         cursor.execute(_HOURS, [since])
+        FailureReader.objects.create(pk=1)
+        while day_sum(datetime.now(UTC).date()):
+            pass
         cursor.execute(_DAYS)
         cursor.execute(_NODES)
         cursor.execute("DROP TABLE failed")
-        for table in ("failuresignature", "failurehour", "retryday"):
+        for table in ("failuresignature", "failurehour", "failureday", "retryday"):
             cursor.execute(f"VACUUM ANALYZE sessions_app_{table}")
         cursor.execute("VACUUM ANALYZE scheduler_node")

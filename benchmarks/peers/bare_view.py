@@ -148,6 +148,8 @@ def _hex(key: UUID) -> str:
 def _replaced(value: Any, changes: list[tuple[str, str]]) -> Any:
     if isinstance(value, list):
         return [_replaced(each, changes) for each in value]
+    if isinstance(value, dict):
+        return {name: _replaced(each, changes) for name, each in value.items()}
     if isinstance(value, str):
         for before, after in changes:
             value = value.replace(before, after)

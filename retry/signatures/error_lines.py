@@ -4,10 +4,11 @@ from collections.abc import Container, Sequence
 from enum import IntEnum
 from itertools import islice
 
+from retry.signatures.cause_chains import chain_of
 from retry.signatures.engine import compiled, replaced
 from retry.signatures.lines import Output, last_matching
 from retry.signatures.signs import GPU, Sign
-from retry.signatures.tracebacks import Failure
+from retry.signatures.tracebacks import Failure, with_details
 
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
@@ -22,6 +23,9 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|connection (?:.{0,60} )?(?:refused|timed out|reset)|CANCELLED AT"
     r"|^make(?:\[[0-9]+\])?: \*\*\*|^SUMMARY: \w+Sanitizer|^\s*\*\* \("
     r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
+    # The same of tests of Go and Jest, of Lua, Zig and Cell Ranger.
+    r"|^\s*--- FAIL: |^\s*\xe2\x97\x8f .* \xe2\x80\xba |^lua(?:jit|[0-9.]*): "
+    r"|^thread [0-9]+ panic: |^log message:$|^batch response: "
 )
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
 _WEAKER_TEXT = (
@@ -31,6 +35,7 @@ _WEAKER_TEXT = (
     r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|too many|exceed"
     r"|critical|reset by peer|broken pipe|not enough|insufficient|illegal|corrupt|mismatch"
     r"|unsupported|not supported|expected|unauthorized|forbidden|oom|no such|does not exist"
+    r"|not converged?\b"
 )
 _WEAKER = compiled(rf"(?im){_WEAKER_TEXT}")
 # What only mentions errors: counts of none, and measures.
@@ -49,7 +54,14 @@ _NOISE = compiled(
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
     r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"
-    r"|^(?:For more information|See .* for (?:details|more))"
+    r"|^\s*(?:For (?:more|further) information|See .* for (?:details|more))"
+    r"|^\s*Please (?:refer to|see) "
+    # Lines that are an address or a path alone, or say where the line before was called.
+    r"|^\s*<?https?://\S+$|^\s*[^\s\"':()]*/[^\s\"':()]+/[^\s\"':()]*$"
+    r"|^\s*\[C\]: |, called at \S+:[0-9]+|^error: called from|^Error in \S+ \(line [0-9]"
+    r"|HYDRA_FULL_ERROR=|^scons: building terminated|^\*\s+\[ABORT\]"
+    # Excerpts of code that sbt shows.
+    r"|^\[error\]\s(?:\s|\^|$|Total time: )|^Use --verbose_failures"
     r"|^\[ERROR\]\s*(?:$|->|\[Help|Re-run|To see)"
     r"|Look below for error|stacktrace below might|^[\s|]*\^[\s^~-]*(?:error here)?$"
     r"|run with `?RUST_BACKTRACE"
@@ -72,7 +84,9 @@ _ADDED_TEXT = (
     r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:status|code)"
     r"|exit code [0-9]|exit status|non-?zero (?:exit )?(?:status|code)|returned [0-9]+ exit"
     r"|exitcode)"
-    r"|^FAIL\s|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed"
+    r"|^FAIL(?:\s|$)|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed|^FAILED: Build did NOT"
+    r"|^Target \S+ failed to build|^compilation terminated\.$|^scons: \*\*\* \["
+    r"|^\[error\] (?:\w+ errors? found|\([^)]*\) )|^Tests:  .* failed|^Test Suites: "
     r"|^\[ERROR\] Failed to execute goal .*(?:Compilation failure|test failures)"
     r"|^(?:=+ )?[0-9]+ (?:failed|errors?|passed)\b.* in [0-9.]+s|^tar: (?:Error is not|Exiting"
     r"|Child)"
@@ -94,6 +108,10 @@ _ADDED_TEXT = (
     r"|exits with return code|FATAL ERROR, exiting$|^Found [0-9]+ errors?\b|^Done\. PASS=[0-9]"
     r"|^CalledProcessError in |^RuleException:$"
     r"|^CommandException: (?:Caught non-retryable|[0-9]+ files?/objects?)"
+    r"|^curl failed to verify|^error: failed to fetch some objects from|^Exiting now"
+    r"|exited with value|Exiting prematurely; see error|^%Error: Exiting due to"
+    r"|^ERROR: \[Common 17-69\] |no images defined `|^!  ==> Fatal error|^\{?Error using "
+    r"|^\s*Error termination (?:via|request)|Pipestance failed\. |^Build '.*' errored after"
 )
 _ADDED = compiled(_ADDED_TEXT)
 # Whatever has a rank; of several lines, too.
@@ -138,6 +156,8 @@ def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
     for at, line in last_matching(lines, range(len(lines)), GPU):
         if at in passed_over or not GPU.search(line) or _NO_GPU_ERROR.search(line):
             continue
+        if line.endswith(b"Error:"):
+            return _with_more(lines, at)
         before, warning, said = line.partition(b"NCCL WARN ")
         return Failure(warning + said if warning else before, b"", at)
     return None
@@ -218,10 +238,13 @@ def last_line(output: Output, passed_over: Container[int]) -> Failure | None:
 
 
 def _with_more(lines: Sequence[bytes], at: int) -> Failure:
-    """Return the line, and the next one if the line says that more follows."""
+    """Return the line, and what belongs to it: the chain of causes, or lines that follow."""
+    chain = chain_of(lines, at)
+    if chain is not None:
+        return Failure(chain, b"", at)
     line = lines[at].strip()
     following = next((each.strip() for each in lines[at + 1 : at + 3] if each.strip(b" #=-*")), b"")
     more = line.endswith(b":") or following.startswith(b"> ")
     if following and more and not is_generic(following):
         line += b" " + following
-    return Failure(line, b"", at)
+    return Failure(with_details(line, lines[at + 1 : at + 4]), b"", at)

@@ -40,7 +40,7 @@ _NAME = r"[A-Za-z0-9](?:[\w.-]*\w)?"
 # The alphabet of the names that Kubernetes makes up.
 _MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 _UNITS = (
-    r"(?:\s?[KMGTPE]i?B\b|\s?[kmg]b\b|\s?bytes?\b|[KMGTPE]i\b"
+    r"(?:\s?[kKMGTPE]i?B\b|\s?[kmg]b\b|\s?bytes?\b|[KMGTPE]i\b"
     r"|(?:ns|us|ms|s|m|h|d|min|sec|x|k|K|M|G|T)\b|%)?"
 )
 _PRE_RELEASE = r"(?:-(?:rc|alpha|beta|dev|pre|post|RC|SNAPSHOT|RELEASE|M)[.-]?[0-9]*\b)?"
@@ -92,6 +92,14 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"://", compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), to.url),
     (r"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), to.always(to.MASK)),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), to.always(to.MASK)),
+    (r"@", compiled(r"\b[\w.+-]+@[\w-]+(: Permission denied)"), to.before_group),
+    (r"@INC ", compiled(r"(@INC (?:contains|entries checked): )[^)]*"), to.name_only),
+    # What a process of Nextflow works on.
+    (
+        r"[Pp]rocess (?:> )?[`']",
+        compiled(r"([Pp]rocess (?:> )?[`'][\w:]+ )\([^)`']*\)"),
+        to.name_only,
+    ),
     (
         _HEX,
         compiled(r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b"),
@@ -132,6 +140,18 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         ),
         to.after_name,
     ),
+    # Queries of Trino, jobs of BigQuery.
+    (
+        r"[0-9]{8}_[0-9]{6}_|bqjob_",
+        compiled(r"\b[0-9]{8}_[0-9]{6}_[0-9]{5}_[0-9a-z]{5}\b|[\w-]+:bqjob_\w+"),
+        to.always(to.MASK),
+    ),
+    # Which link of Gaussian failed.
+    (
+        r"Lnk1e in ",
+        compiled(r"(Error termination via Lnk1e in )(?:\S*/)?(l[0-9]+)\.exe"),
+        to.kept_groups,
+    ),
     # Before a line of glog: its month and day, time and thread.
     (
         r"[EFW][0-9]{4} ",
@@ -155,8 +175,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"localhost", compiled(r"\blocalhost\b(?::[0-9]+)?"), to.always(to.MASK)),
     (r"\(TID ", compiled(r"(\(TID [0-9]+, )[^,) ]+"), to.name_only),
     (
-        r" ON |Lost executor ",
-        compiled(r"(?:( ON )[\w.-]+( CANCELLED)|(Lost executor \S+ on )[\w.-]+)"),
+        r" ON |Lost executor |by PID ",
+        compiled(r"(?:( ON )[\w.-]+( CANCELLED)|((?:Lost executor \S+|by PID [0-9]+) on )[\w.-]+)"),
         to.between,
     ),
     (
@@ -167,7 +187,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             r"(?i)\b((?:connect to host|ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo"
             r"|UnknownHostException:|on node|RUNNING AT|resolve host(?:name| address)?:?"
-            r"|translate host ?name|host lookup for)\s+[\"']?)"
+            r"|translate host ?name|host lookup for)\s+(?:[\"']|\xe2\x80\x98)?)"
             rf"{_NAME}"
         ),
         to.name_only,

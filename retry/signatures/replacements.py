@@ -18,7 +18,7 @@ _NO_HOSTS = frozenset(
     b"pid tid uid gid line job step rank id size code error status xid epoch iter seed row col "
     b"offset port position errno exit line signal task stage worker cuda gpu".split()
 )
-_SCHEMES = frozenset(b"file unix jar fd npipe docker error at in path open url".split())
+_SCHEMES = frozenset(b"file unix jar fd npipe docker error at in path open url psql".split())
 
 
 def always(replacement: bytes) -> Replace:
@@ -32,6 +32,10 @@ def first_group(match: Any) -> bytes:
 def name_only(match: Any) -> bytes:
     """Keep the name of a secret, and mask its value."""
     return bytes(match.group(1)) + MASK
+
+
+def before_group(match: Any) -> bytes:
+    return MASK + bytes(match.group(1))
 
 
 def after_name(match: Any) -> bytes:
@@ -74,10 +78,12 @@ def path(match: Any) -> bytes:
     token = bytes(match.group()).partition(b"?")[0]
     start = token[:1]
     relative = start not in b"/~." or token.startswith(b"...")
-    extension = extension_of(token)
+    # A sentence may end after the path.
+    name = token.removesuffix(b".")
+    extension = extension_of(name)
     if relative and token.count(b"/") < 2 and not extension:
         return token
-    return b"<path>" + extension
+    return b"<path>" + extension + (token[len(name) :] if extension else b"")
 
 
 def quoted_path(match: Any) -> bytes:
@@ -139,6 +145,10 @@ def kept(match: Any) -> bytes:
     return bytes(match.group()).translate(_HIDDEN)
 
 
+def kept_groups(match: Any) -> bytes:
+    return b"".join(match.groups()).translate(_HIDDEN)
+
+
 def with_both(match: Any) -> bytes:
     token = bytes(match.group())
     return MASK if _DIGIT.search(token) and _LETTER.search(token) else token
@@ -176,7 +186,7 @@ EXTENSIONS = (
     r"bam|sam|cram|vcf|bed|png|jpg|jpeg|tif|tiff|gif|mp4|wav|mp3|pdf|sql|db|sqlite|sif|img|pem|"
     r"crt|exe|dll|dylib|mk|cmake|proto|slurm|sbatch|dat|inp|nml|tf|hcl|nf|smk|deb|rpm|hdf|"
     r"mov|mkv|avi|webm|flac|ogg|MOV|MP4|JPG|JPEG|PNG|TIF|TIFF|CSV|TXT|JSON|XML|PDF|ZIP|LOG|UPF|"
-    r"grib|grb2?|shp|gtf|gff3?|bai|fai|sai|gro|mdp|itp|tpr|xtc|pdb|cif|xyz|lmp|las|laz|geojson|"
+    r"grib|grb2?|shp|gtf|gff3?|bai|fai|sai|gro|mdp|svh?|vhdl?|itp|tpr|xtc|pdb|cif|xyz|lmp|las|laz|geojson|"
     r"xlsx?|docx|pptx)"
 )
 _FILE_NAME = compiled(rf"(?:^|\.){EXTENSIONS}$")

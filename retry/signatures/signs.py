@@ -12,13 +12,14 @@ TIME = (
 LABEL = (
     rf"{TIME}(?:std(?:err|out) [FP] )?"
     r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
-    r"|\[[0-9]++,[0-9]++\]<std(?:err|out)>:? ?"  # mpirun --tag-output
+    r"|\[[0-9]++(?:,[0-9]++)?\]<std(?:err|out)>:? ?"  # mpirun --tag-output, Horovod
     r"|\[[0-9]++\] "  # mpiexec -prepend-rank
     r"|[0-9]++: "  # srun --label
     r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)\n]*+\) "  # Ray
     r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "
     r"|[\w.-]++ ++\| "  # Compose
     r"|E   (?:    )?"  # pytest
+    r"|#[0-9]++ [0-9]++\.[0-9]++ "  # docker build
 )
 # RE2 reads the whole at once, and needs no possessive repetitions.
 _ANY_LABEL = LABEL.replace("++", "+").replace("*+", "*").replace("?+", "?")
@@ -53,7 +54,7 @@ _PATTERNS = {
     Sign.SPACES: r"(?m)[ \t]$",
     Sign.FRAME: r"File \"",
     Sign.STACK: r"(?m)^[ \t]*at |goroutine |panicked at |terminate called |Fatal Python error: "
-    r"|detected by the Java Runtime Environment",
+    r"|detected by the Java Runtime Environment|CallStack \(from HasCallStack\)",
     Sign.NPM: r"npm ",
     Sign.GPU: _GPU,
 }

@@ -1,4 +1,4 @@
-"""Heads of stacks: what Java, Go, Rust, Node, C++ and a dying Python print above their frames."""
+"""Heads of stacks: of Java, Go, Rust, Node, C++, Haskell and a dying Python."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,7 +26,7 @@ _BEFORE_HEAD = compiled(
 )
 _FOREIGN = compiled(
     r"^(?:java|javax|jdk|sun|com\.sun|scala|kotlin|java\.base/.*|jdk\.[\w.]*/.*"
-    r"|org\.apache\.(?:spark|hadoop|flink)|py4j)[.$/]"
+    r"|org\.apache\.(?:spark|hadoop|flink)|py4j|System|Microsoft|Interop)[.$/]"
 )
 _DRIVER = b"Driver stacktrace:"
 _GO_HEADS = (b"panic: ", b"fatal error: ", b"http: panic ", b"unexpected fault ", b"SIG")
@@ -38,6 +38,7 @@ _RUST_OLD = compiled(r"^'(.*)', (\S+\.rs):[0-9]+(?::[0-9]+)?$")
 _RUST_NEW = compiled(r"^(\S+\.rs):[0-9]+(?::[0-9]+)?:$")
 _CPP = compiled(r"^terminate called after throwing an instance of '(.*)'$")
 _JVM_CRASH = b"A fatal error has been detected by the Java Runtime Environment"
+_HASKELL = b"CallStack (from HasCallStack)"
 _OFFSET = compiled(r"^\w +|\+0x[0-9a-f]+")
 _FATAL_PYTHON = b"Fatal Python error: "
 _PYTHON_FRAME = compiled(r"^\s*File \"([^\"]*)\", line [0-9]+ in (.+)$")
@@ -176,7 +177,9 @@ def _cpp(lines: Sequence[bytes]) -> Iterator[Failure]:
                 ),
                 b"",
             )
-            yield Failure(match.group(1) + b": " + said, b"", at)
+            if said or b"::" in match.group(1):
+                # A plain `int` or `char const*` tells nothing.
+                yield Failure(match.group(1) + b": " + said, b"", at)
             return
 
 
@@ -208,6 +211,13 @@ def _fatal_python(lines: Sequence[bytes]) -> Iterator[Failure]:
             return
 
 
+def _haskell(lines: Sequence[bytes]) -> Iterator[Failure]:
+    for at in range(len(lines) - 1, 0, -1):
+        if lines[at].startswith(_HASKELL):
+            yield Failure(lines[at - 1].strip(), b"", at - 1)
+            return
+
+
 _LANGUAGES: tuple[tuple[bytes, Callable[[Sequence[bytes]], Iterator[Failure]]], ...] = (
     (b"at ", _frames_of_java_and_node),
     (b"goroutine ", _go),
@@ -215,4 +225,5 @@ _LANGUAGES: tuple[tuple[bytes, Callable[[Sequence[bytes]], Iterator[Failure]]], 
     (b"terminate called ", _cpp),
     (_JVM_CRASH, _jvm),
     (_FATAL_PYTHON, _fatal_python),
+    (_HASKELL, _haskell),
 )

@@ -1,5 +1,6 @@
 """Python's tracebacks: the last exception that tells something, and where it was raised."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +30,13 @@ _ENDS = (b"During handling", b"The above exception", b"make", b'"""')
 _LAST_ERROR = b"Last error:"
 _GRAPH = b"Graph execution error:"
 _LONGEST_GRAPH = 80
+# Of pydantic, Numba, gRPC and the client of Kubernetes: the first line is the same for all.
+_DETAILS_FOLLOW = simple(
+    r".*(?: validation errors? for \S++|nopython frontend\)|RPC that terminated with:"
+    r"|ApiException: \([0-9]++\))$"
+)
+_INPUT = simple(r", input_(?:value|type)=.*|^HTTP response .*")
+_DETAILS = 2
 _LINES_BEFORE = 3
 """Lines before a traceback that are read with it: one of them may say that it was ignored."""
 _MORE = 2
@@ -175,10 +183,24 @@ def _exception(
         text = kind + b": NCCL: " + following[following.index(_LAST_ERROR) + 1]
     elif text.endswith(_GRAPH):
         text = kind + b": " + _after_node(lines[at + 1 : at + _LONGEST_GRAPH])
+    elif (detailed := with_details(text, following)) != text:
+        text = detailed
     elif text.endswith((b":", b": None")) or text == kind:
         text = b" ".join([text, *_first_told(following)])
     wrapper = _WRAPPERS.search(kind) is not None
     return _Exception(Failure(text, place, at), start, wrapper)
+
+
+def with_details(text: bytes, following: Sequence[bytes]) -> bytes:
+    """Return the first line of an error with those that say more, where all have that line."""
+    if _DETAILS_FOLLOW.match(text) is None:
+        return text
+    details = [_INPUT.sub(_closed, line.strip()) for line in following[:_DETAILS]]
+    return b" ".join(filter(None, [text, *details]))
+
+
+def _closed(match: re.Match[bytes]) -> bytes:
+    return b"]" if match.group().startswith(b",") else b""
 
 
 def _after_node(lines: Sequence[bytes]) -> bytes:

@@ -90,6 +90,15 @@ _CLAIM_BREAKER_HELD = """
             ORDER BY due_at, session_id LIMIT %(limit)s) d ON true
         UNION
         SELECT d.session_id FROM sessions_app_breaker b
+        JOIN sessions_app_failuresignature f ON f.key = b.signature AND f.muted
+        CROSS JOIN LATERAL (
+            SELECT session_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for = 'breaker'
+                AND held_key = b.scope || '/' || b.signature AND project_id = f.project_id
+            ORDER BY due_at, session_id LIMIT %(limit)s) d
+        WHERE b.state = 'open' AND b.project_id IS NULL
+        UNION
+        SELECT d.session_id FROM sessions_app_breaker b
         JOIN sessions_app_retrydecision d ON d.session_id = b.probe
         WHERE b.state = 'open' AND d.state = 'held' AND d.held_for = 'breaker'
             AND d.held_key = b.scope || '/' || b.signature
@@ -102,8 +111,9 @@ _CLAIM_BREAKER_HELD = """
 
 
 def claim_breaker_held(limit: int) -> list[UUID]:
-    """Lock the roots of at most `limit` retries that a breaker holds though it has closed, or
-    though they are its probe. Return the ids of their sessions."""
+    """Lock the roots of at most `limit` retries that a breaker holds though it has closed, though
+    their project has muted its signature, or though they are its probe. Return the ids of their
+    sessions."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_BREAKER_HELD, {"limit": limit})
         return [row[0] for row in cursor.fetchall()]

@@ -5,7 +5,12 @@ from sessions_app.models.breakers import Breaker, BreakerFailure
 from sessions_app.models.budgets import RetryBudgetMinute, RetryBudgetState
 from sessions_app.models.dependencies import Dependency
 from sessions_app.models.events import SessionEvent
-from sessions_app.models.failures import FailureHour, FailureReader, FailureSignature
+from sessions_app.models.failures import (
+    FailureDay,
+    FailureHour,
+    FailureReader,
+    FailureSignature,
+)
 from sessions_app.models.logs import LogChunk
 from sessions_app.models.pages import PreparedAction, SavedSearch
 from sessions_app.models.policies import FailureCategory, RetryPolicy, RetryPolicyRevision
@@ -40,6 +45,7 @@ __all__ = [
     "Dependency",
     "Domain",
     "FailureCategory",
+    "FailureDay",
     "FailureHour",
     "FailureReader",
     "FailureSignature",

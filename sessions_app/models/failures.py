@@ -19,6 +19,8 @@ class FailureReader(Position):
 
     first_day = models.DateField(null=True)
     """Of reports: days before it stay as they were when all was counted anew."""
+    days_before = models.DateField(null=True)
+    """Of failures: days before it have rows of their own, the sums of their hours."""
 
 
 class Counts(models.Model):
@@ -53,7 +55,10 @@ class FailureSignature(Counts):
     class Meta:
         verbose_name = "failure"
         constraints = [models.UniqueConstraint("project", "key", name="failure_signature_unique")]
-        indexes = [models.Index("last_seen", name="failure_last_seen")]
+        indexes = [
+            models.Index("last_seen", name="failure_last_seen"),
+            models.Index("key", condition=models.Q(muted=True), name="failure_muted"),
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -95,3 +100,27 @@ class FailureHour(Counts):
 
     def __str__(self) -> str:
         return f"{self.key} {self.hour}"
+
+
+class FailureDay(Counts):
+    """The sums of the hours (UTC) of a day that is over, so that long lists read less."""
+
+    project = models.ForeignKey(Project, models.CASCADE, related_name="+", db_index=False)
+    dimension = models.CharField(max_length=8, choices=Dimension.choices, blank=True)
+    value = models.CharField(max_length=VALUE_LENGTH, blank=True)
+    day = models.DateField()
+    key = models.CharField(max_length=KEY_LENGTH)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "dimension", "value", "day", "key"], name="failure_day_unique"
+            )
+        ]
+        indexes = [
+            models.Index("project", "key", "dimension", "day", name="failure_day_of_key"),
+            models.Index("day", name="failure_day_old"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.day}"

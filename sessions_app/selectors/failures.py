@@ -25,17 +25,33 @@ ORDERS = ("sessions", "chains", "recovered_chains", "lost_run_seconds", "last_se
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
+# The figures of the time: of the days in it that are summed, and of the hours around them.
+_PARTS = (
+    ("failurehour", "hour >= %(since)s AND hour < %(first)s"),
+    ("failureday", "day >= %(first_day)s AND day < %(last_day)s"),
+    ("failurehour", "hour >= %(last)s AND hour < %(until)s"),
+)
+
+
+def _of_parts(select: str) -> str:
+    """Return the rows of all parts; the select has the name of the table and the condition."""
+    return " UNION ALL ".join(
+        select.format(table=f"sessions_app_{table}", time=time) for table, time in _PARTS
+    )
+
+
 # Of one signature also if nothing of it happened in the time.
-_LIST = """
+_ADDED = _of_parts("""
+    SELECT project_id, key, sessions, chains, recovered_chains, lost_run_seconds FROM {table}
+    WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
+        AND value = %(value)s AND {time} AND (%(key)s::text IS NULL OR key = %(key)s)
+""")
+_LIST = f"""
     WITH figures AS (
         SELECT project_id, key, sum(sessions)::bigint AS sessions, sum(chains)::bigint AS chains,
             sum(recovered_chains)::bigint AS recovered_chains,
             sum(lost_run_seconds) AS lost_run_seconds
-        FROM sessions_app_failurehour
-        WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
-            AND value = %(value)s AND hour >= %(since)s AND hour < %(until)s
-            AND (%(key)s::text IS NULL OR key = %(key)s)
-        GROUP BY project_id, key)
+        FROM ({_ADDED}) AS added GROUP BY project_id, key)
     SELECT s.id, s.project_id, d.name || '/' || p.name, s.key, s.title, s.cause, s.first_seen,
         s.last_seen, s.example, s.muted, coalesce(f.sessions, 0), coalesce(f.chains, 0),
         coalesce(f.recovered_chains, 0), coalesce(f.lost_run_seconds, 0)
@@ -65,18 +81,22 @@ _BINS = """
     WHERE h.dimension = '' AND h.hour >= %(since)s AND h.hour < %(until)s
     GROUP BY 1, 2, 3
 """
-_TOP = """
+_VALUES = _of_parts("""
+    SELECT h.project_id, h.key, h.dimension, h.value, h.sessions
+    FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
+    JOIN {table} h ON h.project_id = v.project_id AND h.key = v.key
+    WHERE h.dimension = ANY(%(dimensions)s::text[]) AND h.value <> '' AND {time}
+""")
+_TOP = f"""
     SELECT project_id, key, dimension, value, sessions FROM (
         SELECT h.project_id, h.key, h.dimension, h.value, sum(h.sessions)::bigint AS sessions,
             row_number() OVER (PARTITION BY h.project_id, h.key, h.dimension
                 ORDER BY sum(h.sessions) DESC, h.value) AS place
-        FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
-        JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
-        WHERE h.dimension = ANY(%(dimensions)s::text[]) AND h.hour >= %(since)s
-            AND h.hour < %(until)s AND h.value <> ''
+        FROM ({_VALUES}) AS h
         GROUP BY 1, 2, 3, 4 HAVING sum(h.sessions) > 0) AS counted
     WHERE place <= %(top)s ORDER BY project_id, key, dimension, place
 """
+_SUMMED = "SELECT days_before FROM sessions_app_failurereader WHERE id = 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +177,15 @@ class Failure:
 def failures_listed(
     projects: Sequence[int], wanted: FailuresWanted, *, offset: int = 0, limit: int
 ) -> list[Failure]:
-    """Return the failures of projects, in three statements."""
-    rows = _rows(projects, wanted, offset, limit)
+    """Return the failures of projects, in four statements."""
+    times = _times(wanted)
+    rows = _rows(projects, wanted, times, offset, limit)
     if not rows:
         return []
     asked: dict[str, Any] = {
+        **times,
         "projects": array(row.project_id for row in rows),
         "keys": array(row.key for row in rows),
-        "since": wanted.since,
-        "until": wanted.until,
         "begin": wanted.since.timestamp(),
         "end": wanted.until.timestamp(),
         "bins": BINS,
@@ -215,15 +235,35 @@ def failure_project(actor: Actor, key: str, address: str | None, action: Action)
     raise NotFound(f"no failure {key} in project {address}")
 
 
+def _times(wanted: FailuresWanted) -> dict[str, Any]:
+    """Return the time, and the days in it that are summed: from `first` to before `last`."""
+    first = wanted.since.replace(hour=0)
+    first += _DAY if first < wanted.since else timedelta()
+    last = wanted.until.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if first < last:
+        with connection.cursor() as cursor:
+            cursor.execute(_SUMMED)
+            row = cursor.fetchone()
+        summed = row[0] if row and row[0] else first.date()
+        last = min(last, datetime(summed.year, summed.month, summed.day, tzinfo=UTC))
+    if first >= last:
+        first = last = wanted.until
+    days = {"first_day": first.date(), "last_day": last.date()}
+    return {"since": wanted.since, "until": wanted.until, "first": first, "last": last, **days}
+
+
 def _rows(
-    projects: Sequence[int], wanted: FailuresWanted, offset: int, limit: int
+    projects: Sequence[int],
+    wanted: FailuresWanted,
+    times: dict[str, Any],
+    offset: int,
+    limit: int,
 ) -> list[Failure]:
     asked: dict[str, Any] = {
+        **times,
         "projects": array(projects),
         "dimension": wanted.dimension.value,
         "value": wanted.value,
-        "since": wanted.since,
-        "until": wanted.until,
         "key": wanted.key,
         "cause": wanted.cause,
         "muted": wanted.muted,

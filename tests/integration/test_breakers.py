@@ -161,6 +161,21 @@ def test_a_muted_signature_opens_none_and_closes_what_is_open(at: Project) -> No
     assert first.failure_signature == Breaker.objects.get().signature
 
 
+def test_muting_lets_go_what_the_clusters_breaker_holds(at: Project) -> None:
+    (first,) = chains(at, 1)
+    other = factories.project()
+    breaker = breaker_open(None, None, first.failure_signature, reason="known", by="ann")
+    held, others = chains(at, 1), chains(other, 1)
+    failures_count()
+    retries_dispatch()
+    assert {hold(each)[2] for each in (*held, *others)} == {str(breaker)}
+    FailureSignature.objects.filter(project=at).update(muted=True)
+    sweep_retries()
+    assert hold(held[0])[0] == "dispatched"
+    assert hold(others[0]) == ("held", "breaker", str(breaker))
+    assert breaker_held_resume() == 0
+
+
 def test_the_cluster_needs_three_projects(at: Project) -> None:
     asked(None, chains=4)
     projects = [at, factories.project(), factories.project()]

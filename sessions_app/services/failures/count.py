@@ -21,6 +21,7 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import Stretch, position_here, stretch_after
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.chain_ends import chain_ends
+from sessions_app.services.failures.days import days_unsum, late_add
 from sessions_app.services.failures.figures import Figures, figures_of, hour_of, keys_of
 from sessions_app.services.failures.hours import hours_merged
 from sessions_app.services.failures.reading import SLICE, Ended, ends_between
@@ -36,7 +37,7 @@ TASK_SECONDS = 10.0
 _FAILURES, _REPORTS = 1, 2
 _DAY = timedelta(days=1)
 _PLACES = """
-    SELECT id, epoch, xid::text, event_id, first_day FROM sessions_app_failurereader
+    SELECT id, epoch, xid::text, event_id, first_day, days_before FROM sessions_app_failurereader
     WHERE id IN (1, 2)
 """
 _SET_PLACES = """
@@ -117,11 +118,13 @@ def failures_count(seconds: float = TASK_SECONDS) -> int:
 
 
 class _Places(NamedTuple):
-    """The positions of both readers, and the first day that reports count."""
+    """The positions of both readers, the first day that reports count, and the first one whose
+    hours of failures are not summed."""
 
     failures: Cursor
     reports: Cursor
     first_day: date | None
+    days_before: date | None
 
 
 def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
@@ -133,7 +136,7 @@ def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
         read = stretch_after(before.failures, here, limit)
         ends = ends_between(before.failures, read.reached)
         if ends:
-            _write(_figures(ends))
+            _write(_figures(ends), before.days_before)
         together = before.reports == before.failures
         behind = read if together else _caught_up(before.reports, before.failures, limit)
         if behind.reached != before.reports:
@@ -155,6 +158,7 @@ def failures_rebuild(complete_from: datetime | None = None) -> int:
         lock_failures()
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_failurehour")
+            days_unsum()
             cursor.execute(
                 "UPDATE sessions_app_failuresignature SET sessions = 0, chains = 0, "
                 "recovered_chains = 0, lost_run_seconds = 0"
@@ -202,7 +206,8 @@ def _places() -> _Places:
         rows = {row[0]: row[1:] for row in cursor.fetchall()}
     found = {number: Cursor(row[0], int(row[1]), row[2]) for number, row in rows.items()}
     first_day = rows[_REPORTS][3] if _REPORTS in rows else None
-    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day)
+    days_before = rows[_FAILURES][4] if _FAILURES in rows else None
+    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day, days_before)
 
 
 def _caught_up(place: Cursor, to: Cursor, limit: int) -> Stretch:
@@ -241,7 +246,7 @@ def _figures(ends: Sequence[Ended]) -> Figures:
     return figures_of(ends, known, lambda project, hour: new.get((project, hour), 0), MOST_NEW)
 
 
-def _write(figures: Figures) -> None:
+def _write(figures: Figures, days_before: date | None) -> None:
     seen = sorted(figures.signatures.items())
     failed = [
         (*at, each.title, each.cause, each.first, each.last, each.example, each.sessions,
@@ -250,10 +255,8 @@ def _write(figures: Figures) -> None:
         if each.sessions
     ]  # fmt: skip
     recovered = [(*at, each.recovered) for at, each in seen if not each.sessions]
-    hours = [
-        (*at, each.sessions, each.chains, each.recovered, each.lost)
-        for at, each in hours_merged(figures.hours)
-    ]
+    merged = hours_merged(figures.hours)
+    hours = [(*at, each.sessions, each.chains, each.recovered, each.lost) for at, each in merged]
     with connection.cursor() as cursor:
         if failed:
             cursor.execute(_ADD, columns(failed))
@@ -263,3 +266,4 @@ def _write(figures: Figures) -> None:
             cursor.execute(_RECOVER, columns(recovered))
         if hours:
             cursor.execute(_ADD_HOURS, columns(hours))
+    late_add(merged, days_before)

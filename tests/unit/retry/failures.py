@@ -39,7 +39,7 @@ class Failure:
 
 def failures() -> list[Failure]:
     """Return all failures; the first text of each is the one that its source has."""
-    return [*_recorded(), *_published()]
+    return [*_recorded(), *_published(), *_written()]
 
 
 def _recorded() -> list[Failure]:
@@ -69,6 +69,19 @@ def _published() -> list[Failure]:
     ]
 
 
+def _written() -> list[Failure]:
+    return [
+        Failure(
+            f"{each['tool']}: {number}",
+            each["tool"],
+            1,
+            (_source(each["text"]), *(_other(each["text"], n) for n in range(VARIANTS))),
+            generic=each.get("generic", False),
+        )
+        for number, each in enumerate(_read("written.yaml"))
+    ]
+
+
 def _read(name: str) -> list[dict[str, Any]]:
     with (DATA / name).open(encoding="utf-8") as file:
         return list(yaml.safe_load(file))
@@ -82,14 +95,15 @@ def _source(text: str) -> str:
 def _other(text: str, number: int) -> str:
     """Return the text with something else of its kind in each mark; equal marks stay equal.
 
-    A mark with several values, as in «2s|1m 3s|41s|7m», has one for each run.
+    A mark with several values, as in «2s|1m 3s|41s|7m», has one for each run, in a circle.
     """
     return _MARK.sub(lambda match: _replacement(match.group(1), number), text)
 
 
 def _replacement(value: str, number: int) -> str:
     if "|" in value:
-        return value.split("|")[number + 1]
+        values = value.split("|")
+        return values[(number + 1) % len(values)]
     for pattern, replace in _KINDS:
         if re.fullmatch(pattern, value):
             return replace(value, number)

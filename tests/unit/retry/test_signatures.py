@@ -93,6 +93,15 @@ TWO_RANKS = """[rank0]: Traceback (most recent call last):
 """
 
 
+CHAIN = """Error: no config
+
+Caused by:
+    0: cannot read
+    1: cannot open /etc/a.toml
+    2: No such file (os error 2)
+"""
+
+
 @pytest.mark.parametrize(
     ("output", "expected"),
     [
@@ -125,6 +134,58 @@ TWO_RANKS = """[rank0]: Traceback (most recent call last):
         # A line of lower rank stands far above the others.
         ("error: far above\n" + "fine\n" * 90, "error: far above"),
         ("FAIL tests/a.py\nfine\n", "fine"),
+        # A chain of causes is told by its head and its last two causes.
+        (CHAIN, "Error: no config: cannot open <path>.toml: No such file (os error 2)"),
+        (
+            f"{CHAIN}\nStack backtrace:\n   0: anyhow::error::x\n",
+            "Error: no config: cannot open <path>.toml: No such file (os error 2)",
+        ),
+        (
+            "Error: \n   0: no shard\n   1: timed out\n\nLocation:\n   a.rs:1\n",
+            "no shard: timed out",
+        ),
+        (
+            "error: a\n  Caused by: b\n  Caused by: c\n  Caused by: d failed\n",
+            "error: a: c: d failed",
+        ),
+        ("error: a\n\nCaused by:\n  b\n\nCaused by:\n  c failed\n", "error: a: b: c failed"),
+        (f"{CHAIN}\nfatal: later\n", "fatal: later"),
+        ("rake aborted!\nerror: x\n\nCaused by:\nPG::Error: y\n", "PG::Error: y"),
+        # Lines of `docker build` have the number of the step and a time.
+        (
+            (
+                '#8 0.5 Traceback (most recent call last):\n#8 0.61   File "b.py", line 1, in f\n'
+                "#8 0.7 KeyError: 'x'\nexecutor failed running [/bin/sh]: exit code: 1\n"
+            ),
+            "KeyError: 'x' (b:f)",
+        ),
+        (
+            "--- FAIL: TestA (0.01s)\n    a_test.go:3: got 3, want 4\nFAIL\nFAIL\tx\t0.1s\n",
+            "--- FAIL: TestA (#)",
+        ),
+        (
+            "Error: not a FASTQ file\nterminate called after throwing an instance of 'int'\n",
+            "Error: not a FASTQ file",
+        ),
+        (
+            "app: head: empty list\nCallStack (from HasCallStack):\n  error, called at a.hs:1\n",
+            "app: head: empty list",
+        ),
+        (
+            "System.IO.IOException: x\n   at Interop.Do(A b)\n   at Acme.Run(A b) in a.cs\n",
+            "System.IO.IOException: x (Acme.Run)",
+        ),
+        (
+            "curl: (60) certificate has expired\n\ncurl failed to verify the legitimacy\n",
+            "curl: (#) certificate has expired",
+        ),
+        (
+            (
+                "x.ValidationError: 1 validation error for C\nn\n  Field required [type=missing, "
+                "input_value=3, input_type=int]\n    For further information visit https://x.y/z\n"
+            ),
+            "x.ValidationError: # validation error for C n Field required [type=missing]",
+        ),
     ],
 )
 def test_the_text_that_tells_the_failure(output: str, expected: str) -> None:
@@ -187,6 +248,11 @@ def test_the_cluster_is_asked_last() -> None:
         ("NoSuchKey: An error occurred (404) here", "NoSuchKey: An error occurred (404) here"),
         ("pod train-7f9c6d8b5-x2k4q is gone", "pod # is gone"),
         ("shape [3, 224, 224] is not [7]", "shape [#] is not [#]"),
+        ("uses 1.2GB, 22kB", "uses #"),
+        ("cannot open /data/a.bed. Stop.", "cannot open <path>.bed. Stop."),
+        ("Query 20240102_030405_00012_abcde failed", "Query # failed"),
+        ("ann@web: Permission denied (publickey)", "#: Permission denied (publickey)"),
+        ("Process `A:B (sample 7)` failed", "Process `A:B #` failed"),
     ],
 )
 def test_what_varies_is_masked(text: str, expected: str) -> None:
