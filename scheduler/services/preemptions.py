@@ -13,13 +13,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from scheduler.allocation.holdings import Held, leases_held, room_beside
 from scheduler.allocation.preemption_world import (
     Free,
     Head,
     Limits,
+    Moved,
     Underway,
     below_since,
     candidates,
@@ -38,6 +39,7 @@ from scheduler.models import Executor, Preemption, Preempts, Reservation
 from scheduler.services.leases import leases_delete
 from scheduler.services.silence import silent_before
 from sessions_app.core.priorities import DEFAULT_CLASS
+from sessions_app.core.quotas import Quotas
 from sessions_app.core.states import Phase, phase_of
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
@@ -76,10 +78,20 @@ class _View(NamedTuple):
     may_preempt: frozenset[int]
     """The values of the classes that may preempt."""
     names: Mapping[int, str]
+    held: Shares
+    """What queues hold once all plans are carried out."""
+    held_dry: Shares
+    """The same, as if those of dry runs were carried out, too."""
+    newest: int
+    """The id of the newest preemption that it contains; 0 without one."""
 
-    def taken_for(self, session: UUID) -> bool:
-        """Return whether room is being made for a session already, here or elsewhere."""
-        return session in self.underway.takers or session in self.underway_dry.takers
+    def takers(self, *, dry: bool) -> Mapping[UUID, Moved]:
+        """Return for whom room is being made already, here or elsewhere.
+
+        To a dry run those of dry runs count, too. A real plan does not wait for what only might be.
+        """
+        real = self.underway.takers
+        return {**self.underway_dry.takers, **real} if dry else real
 
 
 def room_make() -> MadeRoom:
@@ -88,17 +100,19 @@ def room_make() -> MadeRoom:
     if not chosen:
         return MadeRoom(0, 0)
     plans = victims = 0
-    found: tuple[_View, dict[bool, Shares]] | None = None
+    view: _View | None = None
     for name in chosen:
         # One transaction for each executor: its row is locked no longer than for a lease round.
         with atomic_step("make_room"):
             if not try_lock(AdvisoryLock.PREEMPTION):
                 break
-            view, held = found = found or _view()
+            # Between two executors another sweep may have planned, too.
+            if view is None or view.newest != _newest_preemption():
+                view = _view()
             executor = lock_executor_for_round(name)
             if executor is None or executor.cordoned or executor.trouble:
                 continue
-            sweep = _Sweep(executor, view, held)
+            sweep = _Sweep(executor, view)
             if sweep.mode == Preempts.OFF:  # since a moment ago
                 continue
             done = sweep.run()
@@ -126,10 +140,15 @@ def _projects_served(now: datetime) -> list[int] | None:
     return None if None in served else [each for each in served if each is not None]
 
 
-def _view() -> tuple[_View, dict[bool, Shares]]:
-    """Return what executors share, and what queues hold once all plans are carried out: by whether
-    those of dry runs count as well."""
-    now = database_now()
+def _newest_preemption() -> int:
+    """Return the id of the newest preemption; 0 without one."""
+    newest: int | None = Preemption.objects.aggregate(newest=Max("pk"))["newest"]
+    return newest or 0
+
+
+def _view() -> _View:
+    """Return what executors share: it holds until the next preemption is planned."""
+    newest, now = _newest_preemption(), database_now()
     usage = usage_levels({}, now)
     waiting = [queue.id for queue in busy_queues(_projects_served(now))]
     active = {*waiting, *usage.holds}
@@ -140,7 +159,8 @@ def _view() -> tuple[_View, dict[bool, Shares]]:
     since = below_since(below, now)
     classes = list(PriorityClass.objects.all())
     real, dry = plans_underway(now, usage.pool)
-    view = _View(
+    after = found.moved(real.changes())
+    return _View(
         now,
         usage,
         real,
@@ -148,9 +168,10 @@ def _view() -> tuple[_View, dict[bool, Shares]]:
         frozenset(queue for queue, begun in since.items() if begun <= before),
         frozenset(each.value for each in classes if each.may_preempt),
         {0: DEFAULT_CLASS, **{each.value: each.name for each in classes}},
+        after,
+        after.moved(dry.changes()),
+        newest,
     )
-    after = found.moved(real.changes())
-    return view, {False: after, True: after.moved(dry.changes())}
 
 
 class _Planned(NamedTuple):
@@ -182,14 +203,15 @@ class _Planned(NamedTuple):
 class _Sweep:
     """The plans of one executor, whose row is locked."""
 
-    def __init__(self, executor: Executor, view: _View, held: dict[bool, Shares]):
+    def __init__(self, executor: Executor, view: _View):
         self._executor = executor
         self._view = view
-        self._shares = held
         self._leases: Sequence[Held] = leases_held(executor.pk)[executor.pk]
         self._reserved = dict(executor.reserved or {})
         self.mode: str = executor.preemption or settings.REPRISE_PREEMPTION
         self._dry = self.mode == Preempts.DRY_RUN
+        self._takers = view.takers(dry=self._dry)
+        self._limits = Limits((), Quotas(()), {})
 
     def run(self) -> list[_Planned]:
         """Make the plans and carry them out. Return those that were."""
@@ -230,17 +252,19 @@ class _Sweep:
         if not queues:
             return []
         quotas = quotas_read(projects, waiting=False, live=True)
-        limits = Limits(queues, quotas, self._view.usage.pool)
+        self._limits = Limits(queues, quotas, self._view.usage.pool)
+        for each in self._takers.values():
+            self._limits.take(each.queue, each.taken)
         free = Free(self._room(), self._free_slots)
         # Those in front may have room made for them already.
-        underway = len(self._view.underway.takers) + len(self._view.underway_dry.takers)
+        most = MOST_PLANS + len(self._takers)
         with waiting_lines_by_index():
-            found = heads_without_room(self._executor, free, queues, limits, MOST_PLANS + underway)
+            found = heads_without_room(self._executor, free, queues, self._limits, most)
         kept = (deque(each for each in heads if self._may_take(each)) for heads in found)
         return [line for line in kept if line]
 
     def _may_take(self, head: Head) -> bool:
-        return self._rule(head) is not None and not self._view.taken_for(head.id)
+        return self._rule(head) is not None and head.id not in self._takers
 
     def _rule(self, head: Head) -> Rule | None:
         waited = self._view.now.timestamp() - head.made_at
@@ -263,7 +287,8 @@ class _Sweep:
         """Plan for one session after the other, as many as the rate allows."""
         dry = self._view.underway_dry.victims if self._dry else {}
         left = [each for each in running if each.id not in dry]
-        plans = Plans(left, self._shares[self._dry], self._free_slots)
+        held = self._view.held_dry if self._dry else self._view.held
+        plans = Plans(left, held, self._free_slots)
         openings, planned = _Openings(self._room, self._reserved), list[_Planned]()
         while lines and len(planned) < MOST_PLANS and not rate.used_up:
             line = min(lines, key=lambda each: self._turn(each[0], plans.shares))
@@ -275,13 +300,12 @@ class _Sweep:
                 lines.remove(line)
                 continue
             plans.book(head.taker, plan)
+            self._limits.take(head.taker.queue, head.taken)
             rate = rate.after(len(plan.victims))
             planned.append(_Planned(head, rule, plan))
             line.popleft()
             if not line:
                 lines.remove(line)
-        for each in [True] if self._dry else [True, False]:
-            self._shares[each] = self._shares[each].moved(plans.changes)
         return planned
 
     def _turn(self, head: Head, held: Shares) -> tuple[int, bool, float, float, UUID]:
@@ -294,6 +318,8 @@ class _Sweep:
 
     def _wants(self, head: Head, held: Shares) -> Rule | None:
         """Return the rule that still lets a session take room, with what its queue will hold."""
+        if self._limits.exceeded(head.taker.queue, head.taken):
+            return None
         rule = self._rule(head)
         if rule is not FAIR_SHARE:
             return rule
