@@ -13,6 +13,7 @@ from scheduler.allocation.holdings import held_amounts
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.round import MOST_HEADS, queue_limit
 from scheduler.allocation.waiting_lines import (
+    RELEASED,
     BusyQueue,
     Reading,
     Wish,
@@ -26,6 +27,7 @@ from scheduler.core.preemption import Running, Taker, seconds_lost
 from scheduler.models import Executor
 from sessions_app.core.priorities import unfolded
 from sessions_app.core.quotas import Quotas
+from sessions_app.db.bulk import array
 from sessions_app.models import PriorityClass
 from sessions_app.services.write.usage import taken_by
 
@@ -139,6 +141,19 @@ def _heads(
             heads.append(Head(order.id, queue.project_id, line.key, taker, line.amounts, avoid))
         found.append(heads)
     return [heads for heads in found if heads]
+
+
+_RELEASED = f"SELECT v.id FROM unnest(%(sessions)s::uuid[]) AS v(id) WHERE {RELEASED}"
+
+
+def released_since(heads: Collection[Head], since: datetime) -> set[UUID]:
+    """Return those that waited for dependencies until later than `since`, by id."""
+    if not heads:
+        return set()
+    with connection.cursor() as cursor:
+        wanted = {"sessions": array(each.id for each in heads), "since": since}
+        cursor.execute(_RELEASED, wanted)
+        return {row[0] for row in cursor.fetchall()}
 
 
 # Of several pods only one node is ever reported.

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from scheduler.allocation.waiting_lines import amounts_of
+from scheduler.allocation.waiting_lines import RELEASED, amounts_of
 from scheduler.core.fit import Ask
 from scheduler.locks import claim_reservations_over
 from scheduler.models import Executor, Reservation
@@ -80,8 +80,7 @@ _STARVED = f"""
     WHERE NOT EXISTS (
         SELECT FROM scheduler_reservation r JOIN scheduler_executor x ON x.id = r.executor_id
         WHERE r.session_id = v.id AND r.executor_id <> %(executor)s AND {_OPEN})
-    AND NOT EXISTS (SELECT FROM sessions_app_sessionevent e
-        WHERE e.session_id = v.id AND e.type = 'session.released' AND e.time > %(since)s)
+    AND NOT {RELEASED}
 """
 
 

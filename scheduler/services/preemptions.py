@@ -6,7 +6,7 @@ victims come back by `retry/engine/decide.py`.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from scheduler.allocation.preemption_world import (
     candidates,
     heads_without_room,
     plans_underway,
+    released_since,
 )
 from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, usage_levels
@@ -212,6 +213,7 @@ class _Sweep:
         self._dry = self.mode == Preempts.DRY_RUN
         self._takers = view.takers(dry=self._dry)
         self._limits = Limits((), Quotas(()), {})
+        self._urgent: set[UUID] = set()
 
     def run(self) -> list[_Planned]:
         """Make the plans and carry them out. Return those that were."""
@@ -260,16 +262,22 @@ class _Sweep:
         most = MOST_PLANS + len(self._takers)
         with waiting_lines_by_index():
             found = heads_without_room(self._executor, free, queues, self._limits, most)
+        self._note_urgent([each for heads in found for each in heads])
         kept = (deque(each for each in heads if self._may_take(each)) for heads in found)
         return [line for line in kept if line]
+
+    def _note_urgent(self, heads: Iterable[Head]) -> None:
+        """Note the sessions that may preempt, and have waited for long enough."""
+        since = self._view.now - timedelta(seconds=settings.REPRISE["preempt_after"])
+        ranks = self._view.may_preempt
+        old = [e for e in heads if e.taker.rank in ranks and e.made_at <= since.timestamp()]
+        self._urgent = {each.id for each in old} - released_since(old, since)
 
     def _may_take(self, head: Head) -> bool:
         return self._rule(head) is not None and head.id not in self._takers
 
     def _rule(self, head: Head) -> Rule | None:
-        waited = self._view.now.timestamp() - head.made_at
-        preempts = head.taker.rank in self._view.may_preempt
-        if preempts and waited >= settings.REPRISE["preempt_after"]:
+        if head.id in self._urgent:
             return PRIORITY
         return FAIR_SHARE if head.taker.queue in self._view.reclaiming else None
 

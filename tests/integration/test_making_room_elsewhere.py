@@ -13,24 +13,18 @@ from django.utils import timezone
 from scheduler.allocation.queue_usage import queue_usage_refresh
 from scheduler.models import Executor, Preemption, QueueBelow
 from scheduler.services.preemptions import MadeRoom, room_make
-from sessions_app.models import PriorityClass, Project, Session
+from sessions_app.models import PriorityClass, Project, Session, SessionEvent
 from tests import factories
 from tests.agent import Agent, agent
 from tests.factories import submit
-from tests.invariants import check_all
 from tests.racing import race
 
-
-@pytest.fixture(autouse=True)
-def all_invariants_hold() -> Any:
-    yield
-    assert check_all() == []
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 @pytest.fixture(autouse=True)
-def at_once(at: Project, settings: Any) -> None:
-    settings.REPRISE_PREEMPTION = "on"
-    settings.REPRISE = {**settings.REPRISE, "preempt_after": 0.0, "preempt_rate": 1.0}
+def at_any_rate(at: Project, preempting: None, settings: Any) -> None:
+    settings.REPRISE = {**settings.REPRISE, "preempt_rate": 1.0}
     PriorityClass.objects.create(name="high", value=10, may_preempt=True, projects=[at.address])
 
 
@@ -119,6 +113,24 @@ def test_queues_of_a_project_share_its_quota(at: Project, owner: User) -> None:
             high(at, owner, "1", queue=name)
     assert room_make() == MadeRoom(2, 2)
     assert room_make() == MadeRoom(0, 0)
+
+
+def test_the_wait_for_dependencies_is_not_a_wait_for_room(at: Project, owner: User) -> None:
+    full(at, owner, "one")
+    taker = high(at, owner)
+    released = SessionEvent.objects.create(
+        session_id=taker,
+        root_id=taker,
+        project=at,
+        attempt=0,
+        seq=2,
+        type="session.released",
+        time=timezone.now() + timedelta(minutes=1),
+    )
+    assert room_make() == MadeRoom(0, 0)
+    SessionEvent.objects.filter(pk=released.pk).update(time=timezone.now())
+    assert room_make() == MadeRoom(1, 1)
+    Session.objects.filter(pk=taker).update(event_seq=2)
 
 
 def test_an_executor_that_makes_no_room_costs_little(at: Project, owner: User) -> None:
