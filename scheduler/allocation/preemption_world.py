@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -150,8 +150,8 @@ def released_since(heads: Collection[Head], since: datetime) -> set[UUID]:
     """Return those that waited for dependencies until later than `since`, by id."""
     if not heads:
         return set()
+    wanted: dict[str, Any] = {"sessions": array(each.id for each in heads), "since": since}
     with connection.cursor() as cursor:
-        wanted = {"sessions": array(each.id for each in heads), "since": since}
         cursor.execute(_RELEASED, wanted)
         return {row[0] for row in cursor.fetchall()}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -29,14 +29,14 @@ class Taker(NamedTuple):
 
 # A reservation on an executor that cannot start anything now is nobody's.
 _OPEN = "x.last_seen_at >= %(alive)s AND NOT x.cordoned AND x.trouble = ''"
-_MAKES_ROOM = """
-    EXISTS (SELECT FROM scheduler_preemption p
-        WHERE p.taker_id = s.id AND NOT p.dry_run AND p.until > clock_timestamp()
-            AND p.executor_id = {executor})
+_MADE_ROOM = """
+    SELECT FROM scheduler_preemption p
+    WHERE p.taker_id = s.id AND NOT p.dry_run AND p.until > clock_timestamp()
+        AND p.executor_id =
 """
 _WAITING = f"""
     SELECT s.id::text, s.queue_id, s.scheduling_key, c.resources::text, c.cluster_size,
-        {_MAKES_ROOM.format(executor="r.executor_id")}
+        EXISTS ({_MADE_ROOM} r.executor_id)
     FROM scheduler_reservation r JOIN sessions_app_session s ON s.id = r.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE r.executor_id = ANY(%(executors)s::bigint[])
@@ -45,10 +45,10 @@ _WAITING = f"""
 _IN_ORDER = "ORDER BY s.priority DESC, s.root_submitted_at, s.id"
 # Of a session that two rounds gave room to at the same time, one keeps it.
 _TAKERS = f"""
-    {_WAITING} AND ({_MAKES_ROOM.format(executor="r.executor_id")} OR NOT EXISTS (
+    {_WAITING} AND (EXISTS ({_MADE_ROOM} r.executor_id) OR NOT EXISTS (
         SELECT FROM scheduler_reservation o JOIN scheduler_executor x ON x.id = o.executor_id
         WHERE o.session_id = s.id AND o.executor_id <> r.executor_id AND {_OPEN}
-            AND (o.id < r.id OR {_MAKES_ROOM.format(executor="o.executor_id")})))
+            AND (o.id < r.id OR EXISTS ({_MADE_ROOM} o.executor_id))))
     {_IN_ORDER}
 """
 
@@ -66,7 +66,7 @@ def takers_of(executor: Executor, alive: datetime) -> dict[str, Taker]:
     return _takers(_TAKERS, {"executors": [executor.pk], "alive": alive})
 
 
-def _takers(query: str, parameters: dict[str, object]) -> dict[str, Taker]:
+def _takers(query: str, parameters: dict[str, Any]) -> dict[str, Taker]:
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
         return {
@@ -89,8 +89,8 @@ def starved(
 ) -> set[UUID]:
     """Return those of the sessions that do not wait for dependencies since `since`, and for whom no
     room is kept on another executor that was heard since `alive`."""
+    wanted: dict[str, Any] = {"executor": executor.pk, "since": since, "alive": alive}
     with connection.cursor() as cursor:
-        wanted = {"executor": executor.pk, "since": since, "alive": alive}
         cursor.execute(_STARVED, {**wanted, "sessions": array(session_ids)})
         return {row[0] for row in cursor.fetchall()}
 

@@ -13,40 +13,35 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from scheduler.allocation.holdings import Held, leases_held, room_beside
 from scheduler.allocation.preemption_world import (
     Free,
     Head,
     Limits,
-    Moved,
-    Underway,
-    below_since,
     candidates,
     heads_without_room,
-    plans_underway,
     released_since,
 )
 from scheduler.allocation.project_troubles import troubled_projects
-from scheduler.allocation.queue_usage import UsageLevels, usage_levels
 from scheduler.allocation.reservations import reservations_write
 from scheduler.allocation.waiting_lines import busy_queues
 from scheduler.core.fit import Avoid, Opening, Room
-from scheduler.core.preemption import Plan, Running, Shares, queues_below, shares
+from scheduler.core.preemption import Plan, Running, Shares, queues_below
 from scheduler.core.preemption_plans import FAIR_SHARE, PRIORITY, Plans, Rate, Rule
 from scheduler.locks import lock_executor_for_round, try_lock, waiting_lines_by_index
 from scheduler.models import Executor, Preemption, Preempts, Reservation
 from scheduler.services.leases import leases_delete
+from scheduler.services.preemption_view import View, newest_preemption, view_now
 from scheduler.services.silence import silent_before
-from sessions_app.core.priorities import DEFAULT_CLASS
 from sessions_app.core.quotas import Quotas
 from sessions_app.core.states import Phase, phase_of
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.instruments import PREEMPTIONS
 from sessions_app.locks import AdvisoryLock, LockedSession, database_now, lock_sessions
-from sessions_app.models import PriorityClass, Queue
+from sessions_app.models import Queue
 from sessions_app.services.sessions.preempt import WayGiven, preempt_locked
 from sessions_app.services.write.audit import AuditRow, audit_append
 
@@ -67,49 +62,21 @@ class MadeRoom(NamedTuple):
     victims: int
 
 
-class _View(NamedTuple):
-    """What all executors of a sweep share."""
-
-    now: datetime
-    usage: UsageLevels
-    underway: Underway
-    underway_dry: Underway
-    reclaiming: frozenset[int]
-    """Queues that have been below their share for long enough."""
-    may_preempt: frozenset[int]
-    """The values of the classes that may preempt."""
-    names: Mapping[int, str]
-    held: Shares
-    """What queues hold once all plans are carried out."""
-    held_dry: Shares
-    """The same, as if those of dry runs were carried out, too."""
-    newest: int
-    """The id of the newest preemption that it contains; 0 without one."""
-
-    def takers(self, *, dry: bool) -> Mapping[UUID, Moved]:
-        """Return for whom room is being made already, here or elsewhere.
-
-        To a dry run those of dry runs count, too. A real plan does not wait for what only might be.
-        """
-        real = self.underway.takers
-        return {**self.underway_dry.takers, **real} if dry else real
-
-
 def room_make() -> MadeRoom:
     """Plan preemptions on all executors that do so, and carry them out. Return their numbers."""
     chosen = _preempting()
     if not chosen:
         return MadeRoom(0, 0)
     plans = victims = 0
-    view: _View | None = None
+    view: View | None = None
     for name in chosen:
         # One transaction for each executor: its row is locked no longer than for a lease round.
         with atomic_step("make_room"):
             if not try_lock(AdvisoryLock.PREEMPTION):
                 break
             # Between two executors another sweep may have planned, too.
-            if view is None or view.newest != _newest_preemption():
-                view = _view()
+            if view is None or view.newest != newest_preemption():
+                view = view_now()
             executor = lock_executor_for_round(name)
             if executor is None or executor.cordoned or executor.trouble:
                 continue
@@ -131,48 +98,6 @@ def _preempting() -> list[str]:
         on |= Q(preemption="")
     alive = Executor.objects.filter(on, last_seen_at__gte=silent_before(database_now()))
     return list(alive.order_by("pk").values_list("name", flat=True))
-
-
-def _projects_served(now: datetime) -> list[int] | None:
-    """Return the projects that living executors serve; None for all. What waits in others has no
-    share: nobody could run it."""
-    alive = Executor.objects.filter(last_seen_at__gte=silent_before(now))
-    served = set(alive.values_list("projects", flat=True))
-    return None if None in served else [each for each in served if each is not None]
-
-
-def _newest_preemption() -> int:
-    """Return the id of the newest preemption; 0 without one."""
-    newest: int | None = Preemption.objects.aggregate(newest=Max("pk"))["newest"]
-    return newest or 0
-
-
-def _view() -> _View:
-    """Return what executors share: it holds until the next preemption is planned."""
-    newest, now = _newest_preemption(), database_now()
-    usage = usage_levels({}, now)
-    waiting = [queue.id for queue in busy_queues(_projects_served(now))]
-    active = {*waiting, *usage.holds}
-    factors = dict(Queue.objects.filter(pk__in=active).values_list("pk", "priority_factor"))
-    found = shares(factors, usage.holds) if factors else Shares({}, {})
-    below = queues_below(found, waiting, settings.REPRISE["reclaim_below"])
-    before = now - timedelta(seconds=settings.REPRISE["reclaim_after"])
-    since = below_since(below, now)
-    classes = list(PriorityClass.objects.all())
-    real, dry = plans_underway(now, usage.pool)
-    after = found.moved(real.changes())
-    return _View(
-        now,
-        usage,
-        real,
-        dry,
-        frozenset(queue for queue, begun in since.items() if begun <= before),
-        frozenset(each.value for each in classes if each.may_preempt),
-        {0: DEFAULT_CLASS, **{each.value: each.name for each in classes}},
-        after,
-        after.moved(dry.changes()),
-        newest,
-    )
 
 
 class _Planned(NamedTuple):
@@ -204,7 +129,7 @@ class _Planned(NamedTuple):
 class _Sweep:
     """The plans of one executor, whose row is locked."""
 
-    def __init__(self, executor: Executor, view: _View):
+    def __init__(self, executor: Executor, view: View):
         self._executor = executor
         self._view = view
         self._leases: Sequence[Held] = leases_held(executor.pk)[executor.pk]
