@@ -288,10 +288,11 @@ class Lease(models.Model):
 
 
 class Reservation(models.Model):
-    """Nodes of an executor that are kept free for a session that waited for too long.
+    """Nodes of an executor that are kept free for a session that waited for too long, or for which
+    others make room.
 
-    The rounds of the executor write it. It ends when the session is leased or ends, or when one of
-    the nodes is gone; then others are chosen.
+    Rounds of the executor write it, and the sweep that makes room. It ends when the session is
+    leased or ends, or when one of the nodes is gone; then others are chosen.
     """
 
     executor = models.ForeignKey(Executor, models.CASCADE, related_name="reservations")

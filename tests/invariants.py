@@ -438,10 +438,22 @@ def _unreserved(records: Records, made: Preemption) -> Iterator[str]:
     taker, called = records.sessions.get(made.taker_id), made.executor.last_seen_at
     if taker is None or taker.phase != Phase.WAITING or made.until <= database_now():
         return
-    if called is not None and called > made.planned_at:
+    if called is not None and called > made.planned_at and _may_give_up(records, taker, made):
         return
     if not Reservation.objects.filter(executor=made.executor_id, session=taker.pk).exists():
         yield f"{made.victim_id} made room for {taker.pk}, which has none reserved"
+
+
+def _may_give_up(records: Records, taker: Session, made: Preemption) -> bool:
+    """Return whether rounds of the executor may have had a reason to give up the reservation."""
+    executor, queue = made.executor, taker.queue
+    leased = [e.time for e in records.events[taker.pk] if e.type == "session.scheduled"]
+    troubled = executor.cordoned or executor.trouble or executor.project_troubles
+    limited = queue.cordoned or queue.resource_limits or ProjectUsage.objects.exists()
+    there = {each["name"] for each in executor.nodes} >= {*made.nodes}
+    out = executor.node_rows.exclude(suspected_until=None, quarantined_at=None).exists()
+    since = any(time >= made.planned_at for time in leased)
+    return bool(since or troubled or limited or out or not there)
 
 
 # As streams read; what this very transaction wrote is told, too.

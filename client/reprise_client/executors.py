@@ -31,7 +31,8 @@ class ExecutorCalls(Calls):
         return self._pages(ExecutorLease, f"{_path(name)}leases/", {})
 
     def reservations(self, *, executor: str | None = None) -> Iterator[Reservation]:
-        """Yield the nodes that are kept free for sessions that waited for too long."""
+        """Yield the nodes that are kept free for sessions that waited for too long, or for which
+        others make room."""
         return self._pages(Reservation, "/reservations/", {"executor": executor})
 
     def preemptions(

@@ -894,7 +894,9 @@ class Preemption(Answer):
 
 
 class Reservation(Answer):
-    """Nodes of an executor that are kept free for a session that waited for too long."""
+    """Nodes of an executor that are kept free for a session that waited for too long, or for which
+    others make room.
+    """
 
     executor: str = ""
     session_id: str

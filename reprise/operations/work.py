@@ -217,7 +217,8 @@ def reservations(kept: Sequence[Reservation]) -> Iterator[Problem]:
             "reservation",
             Severity.NOTICE,
             f"Executor {row.executor.name}: {nodes} {verb} kept free for a session of "
-            f"{row.session.project.address} that waited for too long.",
+            f"{row.session.project.address} that waited for too long, or for which others make "
+            "room.",
             subject=str(row.session_id),
             since=row.since,
         )

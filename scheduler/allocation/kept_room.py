@@ -1,11 +1,11 @@
 """The room that a round keeps for sessions with a reservation, which get it before all others."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from scheduler.allocation.executor_room import Site
-from scheduler.allocation.reservations import Reserved, Taker, takers_waiting
+from scheduler.allocation.reservations import Reserved, Taker
 from scheduler.allocation.waiting_lines import BusyQueue, Reading, heads_read
 from scheduler.core.fairshare import Claimant, Grant, WaitingLine
 
@@ -14,12 +14,16 @@ class KeptRoom:
     """The reservations of an executor in one round.
 
     A reservation lasts until its session is leased or ends, or one of its nodes goes. Several
-    sessions of a line can have one; whoever is first in the line gets the room.
+    sessions of a line can have one; whoever is first in the line gets the room. `takers` are the
+    sessions that have one, and `part` tells the part of the executor that one of a line takes.
     """
 
-    def __init__(self, before: Reserved):
+    def __init__(
+        self, before: Reserved, takers: Mapping[str, Taker], part: Callable[[WaitingLine], float]
+    ):
         self._before = before
-        self._takers: Mapping[str, Taker] = takers_waiting(before)
+        self._takers = takers
+        self._part = part
         self.now: dict[str, list[str]] = {}
         """The reservations that the round leaves, by session id."""
         self._granted: set[str] = set()
@@ -72,7 +76,7 @@ class KeptRoom:
     def keep(self, site: Site, waiting: Iterable[tuple[int, WaitingLine]]) -> float:
         """Keep the room of those that get nothing now and stand in one of these lines, by queue.
 
-        Return the part of the pool that is kept for starved sessions.
+        Return the part of the executor that is kept for starved sessions.
         """
         lines = {(queue, line.key): line for queue, line in waiting}
         kept = 0.0
@@ -86,16 +90,16 @@ class KeptRoom:
                 if not nodes:
                     continue
             self.now[session] = nodes
-            kept += 0.0 if taker.preempts else line.size
+            kept += 0.0 if taker.preempts else self._part(line)
         return kept
 
     def reserve(self, site: Site, line: WaitingLine) -> float:
-        """Reserve nodes for the head of a starved line. Return the part of the pool that it needs;
-        0.0 if only nodes that the cluster has yet to add could hold it."""
+        """Reserve nodes for the head of a starved line. Return the part of the executor that it
+        needs; 0.0 if only nodes that the cluster has yet to add could hold it."""
         nodes = site.reserve(line)
         if nodes:
             self.now[str(line.heads[0].id)] = nodes
-        return line.size if nodes else 0.0
+        return self._part(line) if nodes else 0.0
 
     def _ready(
         self, claimants: Sequence[Claimant]

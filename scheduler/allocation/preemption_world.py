@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -13,6 +13,7 @@ from scheduler.allocation.holdings import held_amounts
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.round import MOST_HEADS, queue_limit
 from scheduler.allocation.waiting_lines import (
+    RELEASED,
     BusyQueue,
     Reading,
     Wish,
@@ -26,7 +27,9 @@ from scheduler.core.preemption import Running, Taker, seconds_lost
 from scheduler.models import Executor
 from sessions_app.core.priorities import unfolded
 from sessions_app.core.quotas import Quotas
+from sessions_app.db.bulk import array
 from sessions_app.models import PriorityClass
+from sessions_app.services.write.usage import taken_by
 
 
 class Head(NamedTuple):
@@ -37,6 +40,8 @@ class Head(NamedTuple):
     key: int
     """The scheduling key of its line."""
     taker: Taker
+    taken: Amounts
+    """What it will take from the limits of its queue and from quotas."""
     avoid: Avoid
 
     @property
@@ -64,15 +69,29 @@ class Limits:
 
     def __init__(self, queues: Sequence[BusyQueue], quotas: Quotas, pool: Amounts):
         limited = {queue.id for queue in queues if queue.resource_limits}
-        self._used = amounts_used(queues=limited) if limited else {}
-        self._quotas = quotas
+        used = amounts_used(queues=limited) if limited else {}
+        # The queues of a project share its quotas.
+        shared: dict[int, Limit] = {}
+        self._of = {
+            queue.id: [
+                queue_limit(queue.resource_limits, used.get(queue.id, {})),
+                *(
+                    shared.setdefault(each.id, Limit("", {each.name: each.limit - each.used}))
+                    for each in quotas.of(queue.project_id)
+                ),
+            ]
+            for queue in queues
+        }
         self.pool = pool
 
-    def of(self, queue: BusyQueue) -> list[Limit]:
-        """Return the limits of a queue."""
-        own = queue_limit(queue.resource_limits, self._used.get(queue.id, {}))
-        quotas = self._quotas.of(queue.project_id)
-        return [own, *(Limit("", {each.name: each.limit - each.used}) for each in quotas)]
+    def exceeded(self, queue: int, wanted: Amounts) -> bool:
+        """Return whether a limit of a queue leaves too little for one more session."""
+        return any(limit.exceeded_by(wanted) for limit in self._of[queue])
+
+    def take(self, queue: int, wanted: Amounts) -> None:
+        """Count a session for which room is made."""
+        for limit in self._of.get(queue, ()):
+            limit.take(wanted)
 
 
 def heads_without_room(
@@ -83,10 +102,9 @@ def heads_without_room(
     wishes = wishes_of(queues)
     lines: list[tuple[BusyQueue, WaitingLine, Avoid]] = []
     for queue in queues:
-        known = limits.of(queue)
         for key in queue.keys:
             wish = wishes.get(key)
-            if wish is None or any(limit.exceeded_by(wish.taken) for limit in known):
+            if wish is None or limits.exceeded(queue.id, wish.taken):
                 continue
             avoid = _waits_for_room(executor, free, wish)
             if avoid is not None:
@@ -120,9 +138,22 @@ def _heads(
         for order in line.heads:
             rank = unfolded(-order.negative_priority).rank
             taker = Taker(queue.id, rank, wishes[line.key].ask, line.size)
-            heads.append(Head(order.id, queue.project_id, line.key, taker, avoid))
+            heads.append(Head(order.id, queue.project_id, line.key, taker, line.amounts, avoid))
         found.append(heads)
     return [heads for heads in found if heads]
+
+
+_RELEASED = f"SELECT v.id FROM unnest(%(sessions)s::uuid[]) AS v(id) WHERE {RELEASED}"
+
+
+def released_since(heads: Collection[Head], since: datetime) -> set[UUID]:
+    """Return those that waited for dependencies until later than `since`, by id."""
+    if not heads:
+        return set()
+    wanted: dict[str, Any] = {"sessions": array(each.id for each in heads), "since": since}
+    with connection.cursor() as cursor:
+        cursor.execute(_RELEASED, wanted)
+        return {row[0] for row in cursor.fetchall()}
 
 
 # Of several pods only one node is ever reported.
@@ -169,22 +200,31 @@ def _size(resources: str, pods: int, pool: Amounts) -> float:
     return cost(held_amounts(resources, pods, 1), pool)
 
 
+class Moved(NamedTuple):
+    """A session of a plan that is not over, on the executor of the plan."""
+
+    executor: int
+    queue: int
+    size: float
+    taken: Amounts
+    """What it takes from the limits of its queue and from quotas."""
+
+
 class Underway(NamedTuple):
     """The plans of earlier sweeps that are not over: their takers wait, their victims stop."""
 
-    takers: dict[UUID, tuple[int, int, float]]
-    """Of each the executor, the queue, and the size."""
-    victims: dict[UUID, tuple[int, int, float]]
+    takers: dict[UUID, Moved]
+    victims: dict[UUID, Moved]
 
     def changes(self) -> list[tuple[int, float]]:
         """Return by how much each queue will hold more or less: (queue, size)."""
-        more = [(queue, size) for _, queue, size in self.takers.values()]
-        return more + [(queue, -size) for _, queue, size in self.victims.values()]
+        more = [(each.queue, each.size) for each in self.takers.values()]
+        return more + [(each.queue, -each.size) for each in self.victims.values()]
 
     def slots(self, executor: int) -> int:
         """Return how many session slots will become free on an executor; negative: be taken."""
-        stopping = sum(each[0] == executor for each in self.victims.values())
-        return stopping - sum(each[0] == executor for each in self.takers.values())
+        stopping = sum(each.executor == executor for each in self.victims.values())
+        return stopping - sum(each.executor == executor for each in self.takers.values())
 
 
 # A victim that needs longer than this to stop counts as running again.
@@ -212,7 +252,8 @@ def plans_underway(now: datetime, pool: Amounts) -> tuple[Underway, Underway]:
             for side, known in ((sides[:4], takers), (sides[4:], victims)):
                 session, queue, resources, pods = side
                 if queue is not None:
-                    known[session] = executor, queue, _size(resources, pods, pool)
+                    taken = {**held_amounts(resources, pods, 1), **taken_by(resources, pods)}
+                    known[session] = Moved(executor, queue, cost(taken, pool), taken)
     return found
 
 

@@ -1,11 +1,13 @@
 """Reservations: the nodes that rounds keep free for starved sessions, one row a session."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from django.db import connection, transaction
 
-from scheduler.allocation.waiting_lines import amounts_of
+from scheduler.allocation.waiting_lines import RELEASED, amounts_of
 from scheduler.core.fit import Ask
 from scheduler.locks import claim_reservations_over
 from scheduler.models import Executor, Reservation
@@ -22,30 +24,75 @@ class Taker(NamedTuple):
     key: int
     ask: Ask
     preempts: bool
-    """True: running sessions make room for it. False: it is starved."""
+    """True: running sessions make room for it here. False: it is starved."""
 
 
-_TAKERS = """
+# A reservation on an executor that cannot start anything now is nobody's.
+_OPEN = "x.last_seen_at >= %(alive)s AND NOT x.cordoned AND x.trouble = ''"
+_MADE_ROOM = """
+    SELECT FROM scheduler_preemption p
+    WHERE p.taker_id = s.id AND NOT p.dry_run AND p.until > clock_timestamp()
+        AND p.executor_id =
+"""
+_WAITING = f"""
     SELECT s.id::text, s.queue_id, s.scheduling_key, c.resources::text, c.cluster_size,
-        EXISTS (SELECT FROM scheduler_preemption p
-            WHERE p.taker_id = s.id AND NOT p.dry_run AND p.until > clock_timestamp())
-    FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    WHERE s.id = ANY(%s::uuid[]) AND s.phase = 'waiting' AND s.scheduling_key IS NOT NULL
-    ORDER BY s.priority DESC, s.root_submitted_at, s.id
+        EXISTS ({_MADE_ROOM} r.executor_id)
+    FROM scheduler_reservation r JOIN sessions_app_session s ON s.id = r.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE r.executor_id = ANY(%(executors)s::bigint[])
+        AND s.phase = 'waiting' AND s.scheduling_key IS NOT NULL
+"""
+_IN_ORDER = "ORDER BY s.priority DESC, s.root_submitted_at, s.id"
+# Of a session that two rounds gave room to at the same time, one keeps it.
+_TAKERS = f"""
+    {_WAITING} AND (EXISTS ({_MADE_ROOM} r.executor_id) OR NOT EXISTS (
+        SELECT FROM scheduler_reservation o JOIN scheduler_executor x ON x.id = o.executor_id
+        WHERE o.session_id = s.id AND o.executor_id <> r.executor_id AND {_OPEN}
+            AND (o.id < r.id OR EXISTS ({_MADE_ROOM} o.executor_id))))
+    {_IN_ORDER}
 """
 
 
-def takers_waiting(session_ids: Iterable[str]) -> dict[str, Taker]:
-    """Return those of the sessions that still wait, by id, in their order."""
-    wanted = list(session_ids)
-    if not wanted:
-        return {}
+def takers_waiting(executor_ids: Collection[int]) -> dict[str, Taker]:
+    """Return the sessions with a reservation on these executors that still wait, by id."""
+    return _takers(_WAITING, {"executors": array(executor_ids)})
+
+
+def takers_of(executor: Executor, alive: datetime) -> dict[str, Taker]:
+    """Return the sessions with a reservation on an executor that still wait, by id, in their order.
+
+    Left out are those that have room kept on another executor that was heard since `alive`.
+    """
+    return _takers(_TAKERS, {"executors": [executor.pk], "alive": alive})
+
+
+def _takers(query: str, parameters: dict[str, Any]) -> dict[str, Taker]:
     with connection.cursor() as cursor:
-        cursor.execute(_TAKERS, [array(wanted)])
+        cursor.execute(query, parameters)
         return {
             key: Taker(queue, line, Ask(amounts_of(resources), pods), preempts)
             for key, queue, line, resources, pods, preempts in cursor.fetchall()
         }
+
+
+_STARVED = f"""
+    SELECT v.id FROM unnest(%(sessions)s::uuid[]) AS v(id)
+    WHERE NOT EXISTS (
+        SELECT FROM scheduler_reservation r JOIN scheduler_executor x ON x.id = r.executor_id
+        WHERE r.session_id = v.id AND r.executor_id <> %(executor)s AND {_OPEN})
+    AND NOT {RELEASED}
+"""
+
+
+def starved(
+    session_ids: Iterable[UUID], executor: Executor, *, since: datetime, alive: datetime
+) -> set[UUID]:
+    """Return those of the sessions that do not wait for dependencies since `since`, and for whom no
+    room is kept on another executor that was heard since `alive`."""
+    wanted: dict[str, Any] = {"executor": executor.pk, "since": since, "alive": alive}
+    with connection.cursor() as cursor:
+        cursor.execute(_STARVED, {**wanted, "sessions": array(session_ids)})
+        return {row[0] for row in cursor.fetchall()}
 
 
 _GONE = """

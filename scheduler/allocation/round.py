@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -18,7 +18,12 @@ from scheduler.allocation.kept_room import KeptRoom
 from scheduler.allocation.patience import Patience
 from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
-from scheduler.allocation.reservations import Reserved, reservations_write
+from scheduler.allocation.reservations import (
+    Reserved,
+    reservations_write,
+    starved,
+    takers_of,
+)
 from scheduler.allocation.scheduling_keys import scheduling_keys_assign
 from scheduler.allocation.waiting_lines import (
     ONE,
@@ -50,7 +55,8 @@ from sessions_app.locks import LockedSession
 PASSES = 3
 """Passes of a round; the later ones replace sessions that another round claimed first."""
 MOST_RESERVED = 0.25
-"""Most of the pool that is kept free for starved sessions; one of them always gets its nodes."""
+"""Most of an executor that is kept free for starved sessions; one of them always gets its
+nodes."""
 MOST_HEADS = 20_000
 """Maximum number of heads read at first over all lines; at least two of each line are read."""
 
@@ -77,9 +83,11 @@ class Allocation:
         self._now = now
         self._alternatives = Alternatives(executor, now)
         self._patience = Patience(executor, now)
+        self._alive = now - timedelta(seconds=settings.REPRISE["executor_stale_after"])
         self._before: Reserved = executor.reserved or {}
         """The reservations that the round before has left."""
-        self._kept = KeptRoom(self._before)
+        takers = takers_of(executor, self._alive) if self._before else {}
+        self._kept = KeptRoom(self._before, takers, self._part)
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -155,9 +163,17 @@ class Allocation:
         return room
 
     @cached_property
+    def _whole(self) -> Amounts:
+        own = Room(self._executor.nodes, ()).whole
+        return {**own, SESSIONS: ONE * self._executor.max_sessions}
+
+    def _part(self, line: WaitingLine) -> float:
+        """Return the part of the executor that one session of a line takes."""
+        return cost(line.amounts, self._whole)
+
+    @cached_property
     def _usage(self) -> UsageLevels:
-        own = {**Room(self._executor.nodes, ()).whole, SESSIONS: ONE * self._executor.max_sessions}
-        return usage_levels(own, self._now, besides=(self._executor.pk, self._held))
+        return usage_levels(self._whole, self._now, besides=(self._executor.pk, self._held))
 
     @cached_property
     def _shares(self) -> Mapping[int, _Share]:
@@ -191,7 +207,9 @@ class Allocation:
         read = Counter({line: self._given[queue, line.key] for line, queue in queue_of.items()})
         slots = self._slots - len(self.sessions)
         first = self._kept.grant(site, claimants, slots, read)
-        self._keep_room(site, [(queue, line) for line, queue in queue_of.items()])
+        # What another round has just locked the limits of keeps its room, too.
+        locked = [(q.id, each) for q in ready if q.id not in limits for each in waiting_lines[q.id]]
+        self._keep_room(site, [*((queue, line) for line, queue in queue_of.items()), *locked])
         division = Division(
             claimants,
             place=site.book,
@@ -287,7 +305,7 @@ class Allocation:
         waiting = [(queue.id, line) for queue, line in (*full, *hesitant)]
         kept = self._kept.keep(site, [*waiting, *ready])
         for line in self._starved_lines(full):
-            if kept and kept + line.size > MOST_RESERVED:
+            if kept and kept + self._part(line) > MOST_RESERVED:
                 break
             kept += self._kept.reserve(site, line)
 
@@ -304,8 +322,8 @@ class Allocation:
         ]
 
     def _starved_lines(self, full: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
-        """Return the lines whose heads are starved and have no reservation: of the queue furthest
-        below its share first, then the oldest."""
+        """Return the lines whose heads are starved and have no reservation, here or elsewhere: of
+        the queue furthest below its share first, then the oldest."""
         if not full:
             return []
         heads_read([Reading(queue.id, line, 0, 1) for queue, line in full])
@@ -316,12 +334,15 @@ class Allocation:
             above = self._usage.held(queue.id) - 1 / queue.factor / weights
             return above, _made_at(line.heads[0].id)
 
-        starved = [
+        old = [
             (queue, line)
             for queue, line in full
             if self._starved([line]) and str(line.heads[0].id) not in self._kept.now
         ]
-        return [line for _, line in sorted(starved, key=rank)]
+        since = self._now - timedelta(seconds=settings.REPRISE["starved_after"])
+        heads = [line.heads[0].id for _, line in old]
+        found = starved(heads, self._executor, since=since, alive=self._alive) if old else ()
+        return [line for _, line in sorted(old, key=rank) if line.heads[0].id in found]
 
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
         """Return the limits of a queue as read without locks; other rounds may be using them up."""

@@ -69,6 +69,11 @@ class Wish(NamedTuple):
 
 
 ONE = Decimal(1)
+RELEASED = """
+    EXISTS (SELECT FROM sessions_app_sessionevent e WHERE e.session_id = v.id
+        AND e.type = 'session.released' AND e.time > %(since)s)
+"""
+"""Whether a session `v` waited for others until then: their time is not its own."""
 MICROSECONDS = "(extract(epoch FROM s.root_submitted_at) * 1000000)::bigint"
 
 # Each step of these recursions is one probe of the index of lines.

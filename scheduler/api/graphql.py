@@ -73,7 +73,8 @@ class ClusterNode(_ClusterNodeShape, RestObject):
 
 
 class Reservation(_ReservationShape, RestObject):
-    """Nodes of an executor that are kept free for a session that waited for too long."""
+    """Nodes of an executor that are kept free for a session that waited for too long, or for which
+    others make room."""
 
 
 class Preemption(_PreemptionShape, RestObject):
@@ -134,7 +135,8 @@ class ExecutorQueries:
     executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
     reservations = pages(
         ReservationConnection,
-        "The nodes that are kept free for sessions that waited for too long, oldest first.",
+        "The nodes that are kept free for sessions that waited for too long, or for which others "
+        "make room, oldest first.",
         **arguments_of(ReservationFilter),
     )
     preemptions = pages(

@@ -100,7 +100,8 @@ class ReservationsView(RestView):
         responses=shapes.ReservationPage,
     )
     def get(self, request: Request) -> Response:
-        """List the nodes that are kept free for sessions that waited for too long, oldest first."""
+        """List the nodes that are kept free for sessions that waited for too long, or for which
+        others make room, oldest first."""
         wanted = query_of(ReservationFilter, request.query_params)
         rows = wanted.apply(reservations_listed(self.actor))
         return RowCursor("id").answer(rows, request, reservation_json)

@@ -135,7 +135,8 @@ class ClusterNodePage(Page[ClusterNode]):
 
 
 class Reservation(BaseModel):
-    """Nodes of an executor that are kept free for a session that waited for too long."""
+    """Nodes of an executor that are kept free for a session that waited for too long, or for which
+    others make room."""
 
     executor: str
     session_id: UUID

@@ -80,11 +80,13 @@ class Opening(NamedTuple):
 class _Node:
     """A node and its free amounts."""
 
-    __slots__ = ("closed", "exists", "facts", "free", "name", "others", "slots", "whole")
+    __slots__ = ("closed", "exists", "facts", "free", "kept", "name", "others", "slots", "whole")
 
     def __init__(self, facts: Mapping[str, Any], *, exists: bool = True):
         self.closed = False
         """Whether it takes nothing new."""
+        self.kept = False
+        """Whether room on it is kept for somebody."""
         self.exists = exists
         """Whether it is there; if not, the cluster can add it."""
         self.name: str = facts.get("name", "")
@@ -105,6 +107,11 @@ class _Node:
     def place(self, wanted: Amounts, pods: int) -> None:
         self.take(wanted, pods)
         self.slots -= pods
+
+    @property
+    def ours(self) -> Amounts:
+        """Return what it has when only pods outside Reprise are there."""
+        return {name: value - self.others.get(name, _NONE) for name, value in self.whole.items()}
 
 
 def _pods_in(room: Amounts, ask: Ask, most: int) -> int:
@@ -261,6 +268,8 @@ class Room:
             name not in self._by_name or self._by_name[name].closed for name in nodes
         ):
             return False
+        for name in nodes:
+            self._by_name[name].kept = True
         if ask is not None and ask.pods == 1 and len(nodes) == 1:
             self._by_name[nodes[0]].place(ask.amounts, 1)
             return True
@@ -271,7 +280,8 @@ class Room:
     def reserve(self, ask: Ask, avoid: Avoid = "") -> list[str]:
         """Reserve the nodes on which a session will fit first, by what is free on them now.
 
-        Return their names.
+        Nodes where others than Reprise hold too much come last, and before those the nodes on which
+        something is kept already. Return their names; none if they could not hold all of its pods.
         """
         avoid = _names(avoid)
         able = [
@@ -279,15 +289,20 @@ class Room:
             for node in self._nodes
             if not self._excluded(node, ask, avoid) and _pods_in(node.whole, ask, 1)
         ]
-        able.sort(key=lambda node: -_share_free(node, ask))
-        missing, reserved = ask.pods, []
+        able.sort(
+            key=lambda n: (not _pods_in(n.ours, ask, 1), n.kept, -_share_free(n, ask)),
+        )
+        missing, reserved = ask.pods, list[_Node]()
         for node in able:
             if missing <= 0:
                 break
             missing -= _pods_in(node.whole, ask, ask.pods)
-            node.free = {}
-            reserved.append(node.name)
-        return reserved
+            reserved.append(node)
+        if missing > 0:
+            return []
+        for node in reserved:
+            node.free, node.kept = {}, True
+        return [node.name for node in reserved]
 
     def take(self, wanted: Amounts | Ask, nodes: Sequence[str] = (), template: str = "") -> None:
         """Subtract a lease: from its `nodes`, one a rank, if all are known, else where it fits.

@@ -182,7 +182,7 @@ def _executors(project_id: int, wish: Wish) -> list[Executor]:
 def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[_Look]:
     keys = [each.pk for each in executors]
     held, reserved = leases_held(*keys), reservations_of(keys)
-    takers = takers_waiting({each for kept in reserved.values() for each in kept})
+    takers = takers_waiting(keys) if any(reserved.values()) else {}
     looks = []
     for executor in executors:
         node = wish.node_avoided_on(executor.name) if wish.node else ""

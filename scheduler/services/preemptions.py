@@ -6,7 +6,7 @@ victims come back by `retry/engine/decide.py`.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import NamedTuple
@@ -20,30 +20,28 @@ from scheduler.allocation.preemption_world import (
     Free,
     Head,
     Limits,
-    Underway,
-    below_since,
     candidates,
     heads_without_room,
-    plans_underway,
+    released_since,
 )
 from scheduler.allocation.project_troubles import troubled_projects
-from scheduler.allocation.queue_usage import UsageLevels, usage_levels
 from scheduler.allocation.reservations import reservations_write
 from scheduler.allocation.waiting_lines import busy_queues
 from scheduler.core.fit import Avoid, Opening, Room
-from scheduler.core.preemption import Plan, Running, Shares, queues_below, shares
+from scheduler.core.preemption import Plan, Running, Shares, queues_below
 from scheduler.core.preemption_plans import FAIR_SHARE, PRIORITY, Plans, Rate, Rule
 from scheduler.locks import lock_executor_for_round, try_lock, waiting_lines_by_index
 from scheduler.models import Executor, Preemption, Preempts, Reservation
 from scheduler.services.leases import leases_delete
+from scheduler.services.preemption_view import View, newest_preemption, view_now
 from scheduler.services.silence import silent_before
-from sessions_app.core.priorities import DEFAULT_CLASS
+from sessions_app.core.quotas import Quotas
 from sessions_app.core.states import Phase, phase_of
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.instruments import PREEMPTIONS
 from sessions_app.locks import AdvisoryLock, LockedSession, database_now, lock_sessions
-from sessions_app.models import PriorityClass, Queue
+from sessions_app.models import Queue
 from sessions_app.services.sessions.preempt import WayGiven, preempt_locked
 from sessions_app.services.write.audit import AuditRow, audit_append
 
@@ -64,41 +62,25 @@ class MadeRoom(NamedTuple):
     victims: int
 
 
-class _View(NamedTuple):
-    """What all executors of a sweep share."""
-
-    now: datetime
-    usage: UsageLevels
-    underway: Underway
-    underway_dry: Underway
-    reclaiming: frozenset[int]
-    """Queues that have been below their share for long enough."""
-    may_preempt: frozenset[int]
-    """The values of the classes that may preempt."""
-    names: Mapping[int, str]
-
-    def taken_for(self, session: UUID) -> bool:
-        """Return whether room is being made for a session already, here or elsewhere."""
-        return session in self.underway.takers or session in self.underway_dry.takers
-
-
 def room_make() -> MadeRoom:
     """Plan preemptions on all executors that do so, and carry them out. Return their numbers."""
     chosen = _preempting()
     if not chosen:
         return MadeRoom(0, 0)
     plans = victims = 0
-    found: tuple[_View, dict[bool, Shares]] | None = None
+    view: View | None = None
     for name in chosen:
         # One transaction for each executor: its row is locked no longer than for a lease round.
         with atomic_step("make_room"):
             if not try_lock(AdvisoryLock.PREEMPTION):
                 break
-            view, held = found = found or _view()
+            # Between two executors another sweep may have planned, too.
+            if view is None or view.newest != newest_preemption():
+                view = view_now()
             executor = lock_executor_for_round(name)
             if executor is None or executor.cordoned or executor.trouble:
                 continue
-            sweep = _Sweep(executor, view, held)
+            sweep = _Sweep(executor, view)
             if sweep.mode == Preempts.OFF:  # since a moment ago
                 continue
             done = sweep.run()
@@ -116,41 +98,6 @@ def _preempting() -> list[str]:
         on |= Q(preemption="")
     alive = Executor.objects.filter(on, last_seen_at__gte=silent_before(database_now()))
     return list(alive.order_by("pk").values_list("name", flat=True))
-
-
-def _projects_served(now: datetime) -> list[int] | None:
-    """Return the projects that living executors serve; None for all. What waits in others has no
-    share: nobody could run it."""
-    alive = Executor.objects.filter(last_seen_at__gte=silent_before(now))
-    served = set(alive.values_list("projects", flat=True))
-    return None if None in served else [each for each in served if each is not None]
-
-
-def _view() -> tuple[_View, dict[bool, Shares]]:
-    """Return what executors share, and what queues hold once all plans are carried out: by whether
-    those of dry runs count as well."""
-    now = database_now()
-    usage = usage_levels({}, now)
-    waiting = [queue.id for queue in busy_queues(_projects_served(now))]
-    active = {*waiting, *usage.holds}
-    factors = dict(Queue.objects.filter(pk__in=active).values_list("pk", "priority_factor"))
-    found = shares(factors, usage.holds) if factors else Shares({}, {})
-    below = queues_below(found, waiting, settings.REPRISE["reclaim_below"])
-    before = now - timedelta(seconds=settings.REPRISE["reclaim_after"])
-    since = below_since(below, now)
-    classes = list(PriorityClass.objects.all())
-    real, dry = plans_underway(now, usage.pool)
-    view = _View(
-        now,
-        usage,
-        real,
-        dry,
-        frozenset(queue for queue, begun in since.items() if begun <= before),
-        frozenset(each.value for each in classes if each.may_preempt),
-        {0: DEFAULT_CLASS, **{each.value: each.name for each in classes}},
-    )
-    after = found.moved(real.changes())
-    return view, {False: after, True: after.moved(dry.changes())}
 
 
 class _Planned(NamedTuple):
@@ -182,14 +129,16 @@ class _Planned(NamedTuple):
 class _Sweep:
     """The plans of one executor, whose row is locked."""
 
-    def __init__(self, executor: Executor, view: _View, held: dict[bool, Shares]):
+    def __init__(self, executor: Executor, view: View):
         self._executor = executor
         self._view = view
-        self._shares = held
         self._leases: Sequence[Held] = leases_held(executor.pk)[executor.pk]
         self._reserved = dict(executor.reserved or {})
         self.mode: str = executor.preemption or settings.REPRISE_PREEMPTION
         self._dry = self.mode == Preempts.DRY_RUN
+        self._takers = view.takers(dry=self._dry)
+        self._limits = Limits((), Quotas(()), {})
+        self._urgent: set[UUID] = set()
 
     def run(self) -> list[_Planned]:
         """Make the plans and carry them out. Return those that were."""
@@ -230,22 +179,30 @@ class _Sweep:
         if not queues:
             return []
         quotas = quotas_read(projects, waiting=False, live=True)
-        limits = Limits(queues, quotas, self._view.usage.pool)
+        self._limits = Limits(queues, quotas, self._view.usage.pool)
+        for each in self._takers.values():
+            self._limits.take(each.queue, each.taken)
         free = Free(self._room(), self._free_slots)
         # Those in front may have room made for them already.
-        underway = len(self._view.underway.takers) + len(self._view.underway_dry.takers)
+        most = MOST_PLANS + len(self._takers)
         with waiting_lines_by_index():
-            found = heads_without_room(self._executor, free, queues, limits, MOST_PLANS + underway)
+            found = heads_without_room(self._executor, free, queues, self._limits, most)
+        self._note_urgent([each for heads in found for each in heads])
         kept = (deque(each for each in heads if self._may_take(each)) for heads in found)
         return [line for line in kept if line]
 
+    def _note_urgent(self, heads: Iterable[Head]) -> None:
+        """Note the sessions that may preempt, and have waited for long enough."""
+        since = self._view.now - timedelta(seconds=settings.REPRISE["preempt_after"])
+        ranks = self._view.may_preempt
+        old = [e for e in heads if e.taker.rank in ranks and e.made_at <= since.timestamp()]
+        self._urgent = {each.id for each in old} - released_since(old, since)
+
     def _may_take(self, head: Head) -> bool:
-        return self._rule(head) is not None and not self._view.taken_for(head.id)
+        return self._rule(head) is not None and head.id not in self._takers
 
     def _rule(self, head: Head) -> Rule | None:
-        waited = self._view.now.timestamp() - head.made_at
-        preempts = head.taker.rank in self._view.may_preempt
-        if preempts and waited >= settings.REPRISE["preempt_after"]:
+        if head.id in self._urgent:
             return PRIORITY
         return FAIR_SHARE if head.taker.queue in self._view.reclaiming else None
 
@@ -263,7 +220,8 @@ class _Sweep:
         """Plan for one session after the other, as many as the rate allows."""
         dry = self._view.underway_dry.victims if self._dry else {}
         left = [each for each in running if each.id not in dry]
-        plans = Plans(left, self._shares[self._dry], self._free_slots)
+        held = self._view.held_dry if self._dry else self._view.held
+        plans = Plans(left, held, self._free_slots)
         openings, planned = _Openings(self._room, self._reserved), list[_Planned]()
         while lines and len(planned) < MOST_PLANS and not rate.used_up:
             line = min(lines, key=lambda each: self._turn(each[0], plans.shares))
@@ -275,13 +233,12 @@ class _Sweep:
                 lines.remove(line)
                 continue
             plans.book(head.taker, plan)
+            self._limits.take(head.taker.queue, head.taken)
             rate = rate.after(len(plan.victims))
             planned.append(_Planned(head, rule, plan))
             line.popleft()
             if not line:
                 lines.remove(line)
-        for each in [True] if self._dry else [True, False]:
-            self._shares[each] = self._shares[each].moved(plans.changes)
         return planned
 
     def _turn(self, head: Head, held: Shares) -> tuple[int, bool, float, float, UUID]:
@@ -294,6 +251,8 @@ class _Sweep:
 
     def _wants(self, head: Head, held: Shares) -> Rule | None:
         """Return the rule that still lets a session take room, with what its queue will hold."""
+        if self._limits.exceeded(head.taker.queue, head.taken):
+            return None
         rule = self._rule(head)
         if rule is not FAIR_SHARE:
             return rule

@@ -14,6 +14,7 @@ from sessions_app.models import Project
 from tests import factories
 from tests.agent import Agent, Api, agent
 from tests.graphs import Graph
+from tests.invariants import check_all
 from tests.people import World, make_world, undone
 from tests.receiver import Receiver, receiving
 
@@ -35,6 +36,20 @@ def no_disk_is_watched() -> Iterator[None]:
 def at() -> Project:
     """Return the place of a test's sessions: `acme/work`."""
     return factories.project("work", domain="acme")
+
+
+@pytest.fixture
+def all_invariants_hold() -> Iterator[None]:
+    """Check the whole database after the test."""
+    yield
+    assert check_all() == []
+
+
+@pytest.fixture
+def preempting(settings: Any) -> None:
+    """Let sessions make room for those of classes that may preempt, without a wait."""
+    settings.REPRISE_PREEMPTION = "on"
+    settings.REPRISE = {**settings.REPRISE, "preempt_after": 0.0}
 
 
 @pytest.fixture

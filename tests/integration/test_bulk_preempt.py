@@ -14,16 +14,10 @@ from tests import factories
 from tests.agent import Agent, Api, failed, running
 from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, tip
-from tests.invariants import check_all
 
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
 STOPPING = "session.terminating"
-
-
-@pytest.fixture(autouse=True)
-def all_invariants_hold() -> Any:
-    yield
-    assert check_all() == []
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 @pytest.fixture

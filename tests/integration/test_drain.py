@@ -1,6 +1,5 @@
 """Draining an executor: it gets nothing new, and what runs there comes back elsewhere."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,17 +15,11 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from tests.agent import Agent, agent
 from tests.audit import audited_acts
 from tests.factories import policy, reread, submit, user
-from tests.invariants import check_all
 from tests.racing import locked
 
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
 NOTHING = Drained(0, 0, 0, 0)
-
-
-@pytest.fixture(autouse=True)
-def all_invariants_hold() -> Iterator[None]:
-    yield
-    assert check_all() == []
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 def runs(at: Project, played: Agent, count: int = 1, **fields: Any) -> list[Session]:

@@ -18,22 +18,15 @@ from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Agent, admin, agent
 from tests.factories import reread, submit
-from tests.invariants import check_all
 
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
 NOTHING = MadeRoom(0, 0)
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 @pytest.fixture(autouse=True)
-def all_invariants_hold() -> Any:
-    yield
-    assert check_all() == []
-
-
-@pytest.fixture(autouse=True)
-def at_once(settings: Any) -> None:
-    settings.REPRISE_PREEMPTION = "on"
-    settings.REPRISE = {**settings.REPRISE, "preempt_after": 0.0, "preempt_rate": 1.0}
+def at_any_rate(preempting: None, settings: Any) -> None:
+    settings.REPRISE = {**settings.REPRISE, "preempt_rate": 1.0}
 
 
 def wide(cpus: int = 8, **fields: Any) -> Agent:

@@ -21,17 +21,11 @@ from sessions_app.services.sessions.preempt import session_preempt, sessions_pre
 from tests.agent import Agent, Api, admin, agent, running
 from tests.audit import audited_acts
 from tests.factories import decision, policy, reread, submit, tip, token, user
-from tests.invariants import check_all
 from tests.unit.retry.recorded import recorded
 
 WHY = "preempted by eve: make room"
 STOPPED: dict[str, Any] = {"exit_code": 143, "reason": "Preempted"}
-
-
-@pytest.fixture(autouse=True)
-def all_invariants_hold() -> Any:
-    yield
-    assert check_all() == []
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 def preempted(at: Project, played: Agent, **fields: Any) -> Session:

@@ -15,15 +15,9 @@ from tests import factories
 from tests.agent import Agent, Api, failed, running
 from tests.audit import audited_acts
 from tests.factories import policy, reread, submit
-from tests.invariants import check_all
 
 CHANGED = "session.priority_changed"
-
-
-@pytest.fixture(autouse=True)
-def all_invariants_hold() -> Any:
-    yield
-    assert check_all() == []
+pytestmark = pytest.mark.usefixtures("all_invariants_hold")
 
 
 @pytest.fixture

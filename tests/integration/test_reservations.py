@@ -9,14 +9,18 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from scheduler.models import Executor, Reservation
+from scheduler.allocation.queue_usage import queue_usage_refresh
+from scheduler.locks import claim_queues
+from scheduler.models import Executor, Node, Reservation
 from scheduler.services.executors import leases_sweep_orphans
-from sessions_app.models import Project, Session
+from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, Api, admin, agent
-from tests.factories import submit, token, user
+from tests.factories import queue, submit, token, user
 from tests.graphs import Graph
+from tests.racing import uncommitted
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +143,120 @@ def test_a_list_is_a_fixed_number_of_statements(
     )
     with django_assert_num_queries(len(few)):
         assert len(api.read("reservations/")["results"]) == 5
+
+
+def pressed(owner: User, *names: str, nodes: int = 2) -> list[Agent]:
+    """Executors whose nodes are full of small sessions."""
+    made = []
+    for name in names:
+        each = agent(
+            name,
+            nodes=[{"name": f"n{k}", "allocatable": {"cpu": "4"}} for k in range(nodes)],
+            max_sessions=100,
+        )
+        at = Project.objects.get()
+        for _ in range(nodes):
+            submit(at, owner=owner, resources={"cpu": "3"})
+        assert len(each.lease()) == nodes
+        each.start(*each.tokens)
+        made.append(each)
+    queue_usage_refresh()
+    return made
+
+
+def starving(at: Project, owner: User, count: int) -> list[UUID]:
+    """Large sessions, each in a queue of its own."""
+    keys = []
+    for number in range(count):
+        name = queue(at, f"large-{number}").name
+        keys.append(submit(at, owner=owner, queue=name, resources={"cpu": "4"}).pk)
+    return keys
+
+
+def test_a_session_has_room_kept_on_one_executor_only(at: Project, owner: User) -> None:
+    agents = pressed(owner, "one", "two", "three")
+    large = starving(at, owner, 5)
+    for _ in range(2):
+        for each in agents:
+            each.lease()
+    # A quarter of two nodes is less than one node, and one always is.
+    assert [(name, session) for name, session, _ in kept()] == [
+        ("one", large[0]),
+        ("two", large[1]),
+        ("three", large[2]),
+    ]
+
+
+def test_room_on_an_executor_that_starts_nothing_is_kept_for_nobody(
+    at: Project, owner: User
+) -> None:
+    one, two = pressed(owner, "one", "two")
+    (large,) = starving(at, owner, 1)
+    one.lease()
+    two.lease()
+    assert [name for name, _, _ in kept()] == ["one"]
+    Executor.objects.filter(name="one").update(cordoned=True)
+    two.lease()
+    assert [name for name, _, _ in kept()] == ["one", "two"]
+    Executor.objects.filter(name="one").update(cordoned=False)
+    two.lease()
+    assert [(name, session) for name, session, _ in kept()] == [("one", large)], "the first stays"
+
+
+def test_a_quarter_of_an_executor_is_kept_at_most(at: Project, owner: User) -> None:
+    (one,) = pressed(owner, "one", nodes=8)
+    pressed(owner, "two", nodes=24)
+    large = starving(at, owner, 4)
+    one.lease()
+    assert [session for _, session, _ in kept()] == large[:2]
+    assert len({nodes[0] for _, _, nodes in kept()}) == 2
+
+
+def test_a_gang_has_a_suspect_node_kept_if_it_needs_it(at: Project, owner: User) -> None:
+    (one,) = pressed(owner, "one", nodes=2)
+    Executor.objects.update(avoid_suspects="all")
+    until = timezone.now() + timedelta(hours=1)
+    Node.objects.create(
+        executor=one.executor, name="n0", address="one/n0", suspected_until=until, present=True
+    )
+    submit(at, owner=owner, resources={"cpu": "4"}, cluster_size=2)
+    one.lease()
+    assert [sorted(nodes) for _, _, nodes in kept()] == [["n0", "n1"]]
+
+
+def test_who_was_released_since_then_is_not_starved(at: Project, owner: User) -> None:
+    (one,) = pressed(owner, "one")
+    large = submit(at, owner=owner, resources={"cpu": "4"}).pk
+    released = SessionEvent.objects.create(
+        session_id=large,
+        root_id=large,
+        project=at,
+        attempt=0,
+        seq=2,
+        type="session.released",
+        time=timezone.now() + timedelta(minutes=1),
+    )
+    one.lease()
+    assert kept() == []
+    SessionEvent.objects.filter(pk=released.pk).update(time=timezone.now())
+    one.lease()
+    assert [session for _, session, _ in kept()] == [large]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_room_is_kept_while_another_round_holds_the_limits_of_the_queue(
+    at: Project, owner: User
+) -> None:
+    (one,) = pressed(owner, "one", nodes=1)
+    made = queue(at, "limited", resource_limits={"sessions": 5})
+    large = submit(at, owner=owner, queue="limited", resources={"cpu": "4"}).pk
+    one.lease()
+    small = submit(at, owner=owner, resources={"cpu": "1"}).pk
+    one.succeed(*one.tokens)
+    with uncommitted(lambda: claim_queues([made.pk])):
+        assert one.lease() == []
+        assert [session for _, session, _ in kept()] == [large]
+    assert one.lease() == [large]
+    one.start(large)
+    one.succeed(large)
+    assert one.lease() == [small]

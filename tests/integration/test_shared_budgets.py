@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -228,6 +229,21 @@ def test_a_verdict_ends_chains(at: Project, owner: User) -> None:
     (again,) = failed(at, owner, 1)
     assert RetryDecision.objects.get(session=again).action == "retry"
     assert {first.pk, second.pk}
+
+
+@pytest.mark.parametrize("over", ["postpone", "fail"])
+@pytest.mark.django_db
+def test_who_made_room_neither_waits_for_a_budget_nor_counts_in_one(
+    at: Project, owner: User, over: str
+) -> None:
+    budget(at, burst=0, over=over, platform=True)
+    budgets_sweep()
+    victim = submit(at, owner=owner)
+    asked = {"gave_way_to": uuid4(), "preempt_requested_at": database_now()}
+    Session.objects.filter(pk=victim.pk).update(**asked)
+    sessions_settle({victim.pk: End(PREEMPTED)})
+    assert retries_dispatch().dispatched == 1
+    assert not RetryBudgetMinute.objects.filter(retries__gt=0).exists()
 
 
 @pytest.mark.django_db

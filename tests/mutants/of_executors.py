@@ -112,7 +112,7 @@ LEASES = (
         "preemption-forgets-what-is-underway",
         (
             Edit(
-                "scheduler.services.preemptions:_view",
+                "scheduler.services.preemption_view:view_now",
                 "found.moved(real.changes())",
                 "found.moved([])",
             ),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.resources import requested, total
-from scheduler.core.fit import ANOTHER_NODE, ONE_NODE, PODS, Ask, Misfit, Room
+from scheduler.core.fit import ANOTHER_NODE, ONE_NODE, OTHERS, PODS, Ask, Misfit, Room
 from scheduler.core.node_rules import node_rules
 
 NODES = [
@@ -197,6 +197,39 @@ def test_nodes_are_kept_free_where_a_session_will_fit_first() -> None:
     assert room.misfit(cpus(2)) is None
     room.reserve(cpus(4, pods=3))
     assert room.misfit(cpus(1)) is not None
+
+
+def all_full(*names: str, **facts: Any) -> Room:
+    room = Room([{"name": n, "allocatable": {"cpu": 4}, **facts.get(n, {})} for n in names], [])
+    for name in names:
+        room.take(cpus(4 - int(facts.get(name, {}).get(OTHERS, {}).get("cpu", 0))), nodes=[name])
+    return room
+
+
+def test_each_session_has_a_node_of_its_own_kept_free_if_it_can() -> None:
+    room = all_full(*"abcde")
+    assert room.keep(["a"], cpus(4))
+    assert [room.reserve(cpus(4)), room.reserve(cpus(4, pods=2))] == [["b"], ["c", "d"]]
+    room = all_full(*"abcd")
+    assert room.keep(["a", "b"], cpus(4, pods=2))
+    assert room.reserve(cpus(4, pods=2)) == ["c", "d"]
+    assert len(room.reserve(cpus(4))) == 1, "it waits behind another one"
+
+
+def test_a_node_that_others_hold_is_kept_free_only_if_no_other_can_be() -> None:
+    facts = {"a": {OTHERS: {"cpu": "1"}}}
+    assert all_full(*"ab", **facts).reserve(cpus(4)) == ["b"]
+    assert all_full(*"ab", **facts).reserve(cpus(3)) == ["a"]
+    assert all_full("a", **facts).reserve(cpus(4)) == ["a"]
+
+
+def test_nothing_is_kept_free_if_some_pods_would_have_no_node() -> None:
+    room = Room([{"name": n, "allocatable": {"cpu": 4}} for n in "abc"], [])
+    assert room.reserve(cpus(4, pods=3), "c") == []
+    assert room.misfit(cpus(4)) is None, "nothing was taken"
+    room.close(["b"])
+    assert room.reserve(cpus(4, pods=3)) == []
+    assert room.reserve(cpus(4, pods=2)) == ["a", "c"]
 
 
 def test_labels_and_taints_decide_on_which_nodes() -> None:

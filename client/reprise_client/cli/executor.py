@@ -226,7 +226,8 @@ def reservations(
     *,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List the nodes that are kept free for sessions that waited for too long."""
+    """List the nodes that are kept free for sessions that waited for too long, or for which others
+    make room."""
     found = list(client_of(ctx).reservations(executor=name))
 
     def table() -> RenderableType:

@@ -100,9 +100,7 @@ def preempt_locked(
         wakeups.work_after_commit()
     if unaccepted:
         event = "session.lease_returned"
-        sessions_unlease(
-            unaccepted, event=event, reason="", counted=False, now=now, reasons=messages
-        )
+        sessions_unlease(unaccepted, event=event, reason=messages, counted=False, now=now)
     return Preempted(len(running), len(unaccepted))
 
 

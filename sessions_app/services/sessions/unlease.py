@@ -19,20 +19,19 @@ def sessions_unlease(
     sessions: Sequence[LockedSession],
     *,
     event: str,
-    reason: str,
+    reason: str | Mapping[UUID, str],
     counted: bool,
     now: datetime,
     avoid: str = "",
     columns: Mapping[str, Any] | None = None,
-    reasons: Mapping[UUID, str] | None = None,
 ) -> None:
     """Send locked sessions back to their queue; no executor has started anything for them.
 
-    A `counted` session that was sent back too often ends as `scheduler_timeout` instead. `avoid` is
-    the executor that refused them, `columns` are further values to write, `reasons` are those of
-    some sessions. Their leases no longer count; the caller may delete them.
+    A `counted` session that was sent back too often ends as `scheduler_timeout` instead. `reason`
+    is that of all of them, or the one of each. `avoid` is the executor that refused them, `columns`
+    are further values to write. Their leases no longer count; the caller may delete them.
     """
-    told = reasons or {}
+    reasons = dict.fromkeys((s.id for s in sessions), reason) if isinstance(reason, str) else reason
     limit = int(settings.REPRISE["max_lease_returns"])
     worn_out = [s for s in sessions if counted and s.lease_returns + 1 >= limit]
     changes = []
@@ -50,11 +49,9 @@ def sessions_unlease(
             values["avoid_executors"] = sorted({*session.avoid_executors, avoid})
             # It belongs to another line now; the next lease round computes the key.
             values["scheduling_key"] = None
-        changes.append(
-            Change(session, values, [Event(event, {"reason": told.get(session.id, reason)})])
-        )
+        changes.append(Change(session, values, [Event(event, {"reason": reasons[session.id]})]))
     sessions_change(changes, now=now)
-    settle_locked([(s, _worn_out(limit, told.get(s.id, reason))) for s in worn_out], now=now)
+    settle_locked([(s, _worn_out(limit, reasons[s.id])) for s in worn_out], now=now)
     wakeups.work_after_commit()
 
 

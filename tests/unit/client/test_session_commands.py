@@ -43,6 +43,16 @@ def test_create_lays_options_over_a_file(
     }
 
 
+def test_create_tells_on_standard_error_what_the_server_warns_of(
+    command: Command, server: FakeServer
+) -> None:
+    why = "it fits on no executor: one: cpu, of which it needs 16 and the largest node has 4"
+    server.on("POST /sessions/", Reply({**answers.session("PENDING"), "warnings": [why]}, 201))
+    result = command("session", "create", "busybox", "-o", "name")
+    assert (result.exit_code, result.stdout) == (0, f"{IDS[0]}\n")
+    assert why in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

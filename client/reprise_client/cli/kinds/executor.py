@@ -160,7 +160,7 @@ def _can_come(item: Executor) -> Iterator[RenderableType]:
 
 def _kept_free(item: Executor, now: datetime) -> Iterator[RenderableType]:
     return _table(
-        "Kept free for sessions that waited for too long",
+        "Kept free for sessions that waited for too long, or for which others make room",
         ("SESSION", "PROJECT", "NODES", "SINCE"),
         [reservation_cells(each, now) for each in item.reservations[:SHOWN]],
         len(item.reservations),
