@@ -1,5 +1,5 @@
-"""The page of operators: what is wrong now, the switches, who makes room, which schedules fire next,
-the last 24 hours."""
+"""The page of operators: what is wrong now, the switches, who makes room, which schedules fire
+next, the last 24 hours."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -12,11 +12,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from scheduler.allocation.waiting_lines import busy_queues
 from sessions_app.core.states import Phase
 from sessions_app.locks import database_now
-from sessions_app.models import Dependency, Project, Session
+from sessions_app.models import Dependency, Project, RetrySettings, Session
 from sessions_app.models.dependencies import awaited_roots
 from sessions_app.services.chains import dependants, downstream
 from sessions_app.services.chains.dependants import (
@@ -167,6 +168,40 @@ def test_a_chain_that_retries_has_no_outcome_yet(at: Project) -> None:
     succeed(Session.objects.get(pk=child))
     assert reread(later).phase == Phase.WAITING
     assert check_all() == []
+
+
+@pytest.mark.parametrize("state", ["held", "parked"])
+def test_a_chain_that_is_held_or_parked_has_no_outcome_yet(at: Project, state: str) -> None:
+    if state == "held":
+        RetrySettings.objects.create(project=at, mode=Mode.PAUSED.value)
+    on_exhausted = {"max_retries": 0, "on_exhausted": "park"}
+    first = submit(at, retry_policy=factories.policy() if state == "held" else on_exhausted)
+    later = depends(at, first, when="ended")
+    fail(first)
+    assert reread(first).retry_state == state
+    assert reread(later).phase == Phase.BLOCKED
+    assert depends(at, first, when="ended").phase == Phase.BLOCKED
+    chain_cancel(first.root_id, by="ann")
+    follow(first)
+    assert reread(later).phase == Phase.WAITING
+    assert check_all() == []
+
+
+def test_graphql_retries_what_is_downstream(graph: Graph, at: Project) -> None:
+    owner = User.objects.get(username="ann")
+    first = submit(at, owner=owner)
+    later = depends(at, first, owner=owner)
+    fail(first)
+    query = """
+        mutation($input: RetrySessionInput!) {
+            retrySession(input: $input) { downstream errors { message } } }
+    """
+    wanted = {"id": str(first.pk), "downstream": True}
+    dry = graph.ask(query, input={**wanted, "dryRun": True})["retrySession"]
+    assert dry == {"downstream": [str(later.pk)], "errors": []}
+    made = graph.ask(query, input=wanted)["retrySession"]
+    assert made == {"downstream": [str(factories.tip(later).pk)], "errors": []}
+    assert factories.tip(later).phase == Phase.BLOCKED
 
 
 def test_all_of_several_have_to_end(at: Project) -> None:
