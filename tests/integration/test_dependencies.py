@@ -174,11 +174,12 @@ def test_a_chain_that_retries_has_no_outcome_yet(at: Project) -> None:
 def test_a_chain_that_is_held_or_parked_has_no_outcome_yet(at: Project, state: str) -> None:
     if state == "held":
         RetrySettings.objects.create(project=at, mode=Mode.PAUSED.value)
-    on_exhausted = {"max_retries": 0, "on_exhausted": "park"}
-    first = submit(at, retry_policy=factories.policy() if state == "held" else on_exhausted)
+    first = submit(at, retry_policy=factories.policy(max_retries=1, on_exhausted="park"))
     later = depends(at, first, when="ended")
     fail(first)
-    assert reread(first).retry_state == state
+    if state == "parked":
+        fail(Session.objects.get(pk=session_retry(first.pk, first.root_id, by="ann")))
+    assert factories.tip(first).retry_state == state
     assert reread(later).phase == Phase.BLOCKED
     assert depends(at, first, when="ended").phase == Phase.BLOCKED
     chain_cancel(first.root_id, by="ann")
@@ -188,9 +189,8 @@ def test_a_chain_that_is_held_or_parked_has_no_outcome_yet(at: Project, state: s
 
 
 def test_graphql_retries_what_is_downstream(graph: Graph, at: Project) -> None:
-    owner = User.objects.get(username="ann")
-    first = submit(at, owner=owner)
-    later = depends(at, first, owner=owner)
+    first = submit(at)
+    later = depends(at, first)
     fail(first)
     query = """
         mutation($input: RetrySessionInput!) {
