@@ -109,6 +109,7 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.idle --quick
 	$(BIN)/python -m benchmarks.decide --quick
 	$(BIN)/python -m benchmarks.lease_round --quick
+	$(BIN)/python -m benchmarks.dependants --quick
 	$(BIN)/python -m benchmarks.fair_share --quick
 	$(BIN)/python -m benchmarks.preemption --quick
 	$(BIN)/python -m benchmarks.bad_nodes --quick

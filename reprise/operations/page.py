@@ -1,4 +1,5 @@
-"""The page of operators: what is wrong now, the switches, who makes room, the last 24 hours."""
+"""The page of operators: what is wrong now, the switches, who makes room, which schedules fire
+next, the last 24 hours."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -20,6 +21,7 @@ from reprise.operations.overview import Operations, operations, trends
 from reprise.operations.problems import Act, ActName, Problem, Severity, Switch, SwitchKind
 from reprise.operations.questions import question
 from reprise.operations.room import room
+from reprise.operations.timetable import timetable
 from sessions_app.api.requests.bodies import MAX_REASON
 from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, NotPermitted
@@ -90,7 +92,7 @@ def page(request: HttpRequest, fragment: bool = False) -> HttpResponse:
     context = _now(seen)
     if fragment:
         return render(request, "operations/now.html", context)
-    context |= room(actor, seen.at, seen.reservations)
+    context |= room(actor, seen.at, seen.reservations) | timetable(actor)
     context["charts"] = charts(trends(actor).hours)
     return render(request, "operations/page.html", context)
 
@@ -100,6 +102,13 @@ def page(request: HttpRequest, fragment: bool = False) -> HttpResponse:
 def making_room(request: HttpRequest) -> HttpResponse:
     """Show the nodes that are kept free and the last preemptions, as a fragment."""
     return render(request, "operations/room.html", room(visitor(request), timezone.now()))
+
+
+@require_safe
+@for_operators
+def schedules(request: HttpRequest) -> HttpResponse:
+    """Show the schedules that are paused and those that come next, as a fragment."""
+    return render(request, "operations/timetable.html", timetable(visitor(request)))
 
 
 @require_safe

@@ -13,6 +13,7 @@ PAGES = [
     path("operations/", page.page, name="operations"),
     path("operations/now/", page.page, {"fragment": True}, name="operations-now"),
     path("operations/room/", page.making_room, name="operations-room"),
+    path("operations/timetable/", page.schedules, name="operations-timetable"),
     path("operations/trends/", page.past, name="operations-trends"),
     path("operations/<slug:name>/", page.act, name="operations-act"),
 ]

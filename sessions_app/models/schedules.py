@@ -47,7 +47,8 @@ class Schedule(models.Model):
     catch_up = models.PositiveIntegerField(default=60)
     """Seconds for which missed times are made up."""
     jitter = models.PositiveIntegerField(default=0)
-    """Most seconds by which a chain is made later than its time."""
+    """Most seconds by which a chain is made later than its time, but never later than its next
+    one."""
     starts_at = models.DateTimeField(null=True, blank=True)
     until = models.DateTimeField(null=True, blank=True)
     pause_after = models.PositiveSmallIntegerField(null=True, blank=True)

@@ -109,6 +109,8 @@ def nothing_is_lost(
         if roots[creation_id] != [session]:
             yield f"{creation_id} was acknowledged as {session}, there is {roots[creation_id]}"
     for creation_id, found in roots.items():
+        if creation_id.startswith("schedule:"):
+            continue  # nobody submits those: `timetable.py` judges them
         number = creation_id.removeprefix("faults-")
         if len(found) > 1 or not number.isdigit() or int(number) >= submitted:
             yield f"nobody submitted {creation_id} {len(found)} times"
@@ -188,6 +190,35 @@ def overtaken(attempts: Sequence[Attempt], truth: Truth) -> int:
     return sum(run is not None and run.status == "TERMINATED" for run in found)
 
 
+class Waited(NamedTuple):
+    """The root of a chain, and the attempt of another one whose success it waited for."""
+
+    root: str
+    on_tip: str
+
+
+_WAITED = """
+    SELECT root_id::text, tip_id::text FROM sessions_app_dependency WHERE outcome = 'succeeded'
+"""
+
+
+def waited_of(connection: "psycopg.Connection[Any]") -> list[Waited]:
+    """Return what chains waited for that succeeded."""
+    return [Waited._make(row) for row in connection.execute(_WAITED).fetchall()]
+
+
+def dependants_come_later(waited: Sequence[Waited], truth: Truth) -> Iterator[str]:
+    """No first attempt began before the run whose success it waited for had ended."""
+    began = {run.session: run.began for run in truth.runs}
+    successes = {run.session: run.ended for run in truth.runs if run.status == "TERMINATED"}
+    for each in waited:
+        if each.root not in began:
+            continue
+        ended = successes.get(each.on_tip)
+        if ended is None or ended > began[each.root]:
+            yield f"{each.root} began at {began[each.root]:.2f}, {each.on_tip} ended: {ended}"
+
+
 def output_is_whole(attempts: Sequence[Attempt], size: int) -> Iterator[str]:
     """Yield a line for each run whose output before a success is not there once."""
     for each in attempts:
@@ -235,6 +266,13 @@ _UNFINISHED = """
 """
 
 
+_TIMES_LEFT = """
+    SELECT 'schedule ' || name || ' has a time at ' || next_at::text FROM sessions_app_schedule
+    WHERE next_at IS NOT NULL AND paused_at IS NULL
+"""
+
+
 def unfinished(connection: "psycopg.Connection[Any]") -> list[str]:
-    """Return the chains that have not ended: a line for each."""
-    return [row[0] for row in connection.execute(_UNFINISHED).fetchall()]
+    """Return the chains that have not ended, and the times to come: a line for each."""
+    found = [connection.execute(query).fetchall() for query in (_UNFINISHED, _TIMES_LEFT)]
+    return [row[0] for rows in found for row in rows]

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -22,6 +23,9 @@ BULK_EVERY = 4
 CANCELLED_IN_BULK: list[dict[str, str]] = [{"status": "PENDING"}, {"retry_state": "scheduled"}]
 RETRIED_IN_BULK: list[dict[str, str]] = [{"status": "ERROR"}, {"status": "CANCELLED"}]
 IN_VAIN = "calls in vain"
+DEPENDANTS = 0.15
+OUTCOMES = ("succeeded", "succeeded", "ended", "failed")
+"""What dependants wait for."""
 RECENT = 100
 """Of so many last submissions one is cancelled, retried or preempted: older ones have mostly
 ended."""
@@ -58,6 +62,18 @@ def body(random: Random, number: int) -> dict[str, Any]:
     return fields
 
 
+def waiting(random: Random, fields: dict[str, Any], on: Sequence[str]) -> dict[str, Any]:
+    """The session as one that waits for one or two of these, if the dice say so."""
+    if not on or random.random() >= DEPENDANTS:
+        return fields
+    chosen = random.sample(on, k=min(len(on), random.choice([1, 1, 2])))
+    return {
+        **fields,
+        "depends_on": [{"session": each, "when": random.choice(OUTCOMES)} for each in chosen],
+        "on_dependency_failure": random.choice(["cancel", "cancel", "run"]),
+    }
+
+
 def _course(random: Random) -> dict[str, Any] | None:
     """None leaves it to the executor's dice."""
     return random.choice(
@@ -75,18 +91,19 @@ def _course(random: Random) -> dict[str, Any] | None:
 
 
 class Load(threading.Thread):
-    """Submits `rate` sessions a second until `finish`, and cancels, retries and preempts a few.
+    """Calls `begin`, then submits `rate` sessions a second until `finish`, and cancels, retries and
+    preempts a few.
 
     `acknowledged` are the ids that the server gave, by creation id; a submission that got no answer
     after some tries is given up and may have happened or not. `promised` are the ids of the next
     attempts that it gave to who retried. `outcomes` counts what calls did, and those in vain.
     """
 
-    def __init__(self, plant: Plant, seed: int, rate: float):
+    def __init__(self, plant: Plant, seed: int, rate: float, begin: Callable[[Client], None]):
         super().__init__(name="load", daemon=True)
         self._plant = plant
         self._random = Random(f"{seed}/load")
-        self._rate = rate
+        self._rate, self._begin = rate, begin
         self._finished = threading.Event()
         self.acknowledged: dict[str, str] = {}
         self.promised: list[str] = []
@@ -100,6 +117,7 @@ class Load(threading.Thread):
 
     def run(self) -> None:
         with self._plant.client() as client:
+            self._begin(client)
             rounds, began = 0, time.monotonic()
             while not self._finished.wait(EVERY):
                 rounds += 1
@@ -115,6 +133,7 @@ class Load(threading.Thread):
 
     def _submit_one(self, client: Client) -> None:
         fields = body(self._random, self.submitted)
+        fields = waiting(self._random, fields, list(self.acknowledged)[-RECENT:])
         self.submitted += 1
         try:
             self.acknowledged[fields["creation_id"]] = client.session_create(**fields).id
@@ -125,6 +144,12 @@ class Load(threading.Thread):
 
     def _submit(self, client: Client, count: int) -> None:
         bodies = [body(self._random, self.submitted + number) for number in range(count)]
+        there = list(self.acknowledged)[-RECENT:]
+        # Later ones of the same call, too: its order does not matter, and makes no circle here.
+        bodies = [
+            waiting(self._random, each, there + [b["creation_id"] for b in bodies[place + 1 :]])
+            for place, each in enumerate(bodies)
+        ]
         self.submitted += count
         try:
             outcomes = client.sessions_create(bodies)

@@ -7,16 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
 import psycopg
 
 from tests.acceptance.running import check_database
-from tests.faults import judgement, poison
+from tests.faults import judgement, poison, timetable
 from tests.faults.injections import LIMITS, NOT_NOW, Injector
 from tests.faults.late import Late
-from tests.faults.load import Load
+from tests.faults.load import JOB_SET, Load
 from tests.faults.plan import KINDS, LONG, Fault, plan
 from tests.faults.plant import OUTPUT_BYTES, Plant
 from tests.faults.stream import Follower, StreamReader
@@ -46,6 +47,7 @@ class Result:
     unfenced: int = 0
     regained: int = 0
     overtaken: int = 0
+    waited: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     lasted: dict[str, float] = field(default_factory=dict)
@@ -160,7 +162,9 @@ def run(
 
 def _play(plant: Plant, result: Result, seconds: float, rate: float, *, first: bool) -> None:
     storm = Storm(plant, plan(result.seed, seconds))
-    load, readers = Load(plant, result.seed, rate), (StreamReader(plant), Follower(plant))
+    begin = partial(timetable.schedules_make, job_set=JOB_SET, seconds=seconds)
+    load = Load(plant, result.seed, rate, begin)
+    readers = StreamReader(plant), Follower(plant)
     late, watch = Late(plant), Watch(plant)
     began = time.monotonic()
     for thread in (load, *readers, late, watch):
@@ -243,6 +247,10 @@ def _judge(
         yield from judgement.nothing_runs_twice(truth)
         yield from judgement.one_run_of_a_chain(attempts, truth)
         yield from judgement.ends_are_true(attempts, truth)
+        waited, planned = judgement.waited_of(connection), timetable.planned_of(connection)
+        result.waited = len(waited)
+        yield from judgement.dependants_come_later(waited, truth)
+        yield from timetable.times_become_chains(planned, attempts)
         yield from judgement.output_is_whole(attempts, OUTPUT_BYTES)
         for events in seen:
             yield from judgement.streams_tell_all(connection, events)
@@ -264,6 +272,7 @@ def table(result: Result) -> str:
         ("  of them settled unfenced", result.unfenced),
         ("  of them succeeded while lost, and told it in time", result.regained),
         ("  of them succeeded too late", result.overtaken),
+        ("successes that others waited for", result.waited),
         *(
             (f"calls {what}" if what == "failed" else what, count)
             for what, count in sorted(result.outcomes.items())

@@ -28,4 +28,5 @@ def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
     assert set(result.played) == {case.__name__.strip("_") for case in CASES}, summary
     assert result.looks > SECONDS, summary
     assert result.paced, summary
+    assert result.waited, summary
     assert result.attempts > result.sessions > 30, summary

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.faults.judgement import (
     Attempt,
     Run,
     Truth,
+    Waited,
+    dependants_come_later,
     ends_are_true,
     limits_hold,
     nothing_is_lost,
@@ -20,6 +23,7 @@ from tests.faults.judgement import (
 )
 from tests.faults.plan import KINDS, LONG, plan
 from tests.faults.plant import LEASE_GRACE, LEASE_TTL
+from tests.faults.timetable import Planned, times_become_chains
 
 SIZE = 300
 ROOT = Attempt("a", "a", "faults-0", 0, "ERROR", 3, 1, unfenced=False, log_size=SIZE)
@@ -78,6 +82,36 @@ def test_a_success_that_never_was() -> None:
 def test_an_exit_code_of_another_lease() -> None:
     other = Run("a", 7, "a", 10, 12, "ERROR", 3)
     assert complaints([ROOT, CHILD], [other, RUNS[1]]) == {"untrue"}
+
+
+def test_a_dependant_that_began_too_early() -> None:
+    def found(*later: Run) -> int:
+        return len(list(dependants_come_later([Waited("d", "b")], Truth([*RUNS, *later]))))
+
+    assert found() == found(Run("d", 3, "d", 14.5, 15, "ERROR", 1)) == 0
+    assert found(Run("d", 3, "d", 13.5, 15, "ERROR", 1)) == 1
+    assert len(list(dependants_come_later([Waited("a", "x")], Truth(RUNS)))) == 1
+
+
+def test_times_of_schedules_that_came_twice_or_never() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    until = noon + timedelta(seconds=10)
+    times = [noon + timedelta(seconds=each) for each in (3, 6, 9)]
+
+    def found(overlap: str, fired: list[datetime], reason: str = "") -> int:
+        schedule = Planned("s", overlap, noon, until, reason)
+        ids = [f"schedule:s:{each.isoformat()}" for each in fired]
+        attempts = [ROOT._replace(id=each, root=each, creation_id=each) for each in ids]
+        return len(list(times_become_chains([schedule], attempts)))
+
+    assert found("allow", times) == found("skip", times[:1]) == 0
+    assert found("allow", [*times, times[0]]) == 1
+    assert found("allow", times[1:]) == 1
+    assert found("skip", []) == 1
+    assert found("skip", [*times, until]) == 1
+    assert found("allow", times, "its owner is gone") == 1
+    stray = ROOT._replace(creation_id=f"schedule:t:{noon.isoformat()}")
+    assert len(list(times_become_chains([], [stray]))) == 1
 
 
 def test_output_that_is_lost_or_doubled() -> None:

@@ -12,14 +12,16 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from scheduler.allocation.waiting_lines import busy_queues
 from sessions_app.core.states import Phase
 from sessions_app.locks import database_now
-from sessions_app.models import Dependency, Project, Session
+from sessions_app.models import Dependency, Project, RetrySettings, Session
 from sessions_app.models.dependencies import awaited_roots
-from sessions_app.services.chains import downstream
+from sessions_app.services.chains import dependants, downstream
 from sessions_app.services.chains.dependants import (
+    dependants_follow,
     dependants_release,
     dependants_sweep,
     ends_missed,
@@ -32,6 +34,7 @@ from tests import factories
 from tests.agent import Agent, Api, failed, running
 from tests.factories import body, reread, submit
 from tests.graphs import Graph
+from tests.integration.test_sweep_costs import steps
 from tests.invariants import check_all
 
 DOCS = (Path(__file__).parents[2] / "docs" / "dependencies.md").read_text()
@@ -167,6 +170,40 @@ def test_a_chain_that_retries_has_no_outcome_yet(at: Project) -> None:
     assert check_all() == []
 
 
+@pytest.mark.parametrize("state", ["held", "parked"])
+def test_a_chain_that_is_held_or_parked_has_no_outcome_yet(at: Project, state: str) -> None:
+    if state == "held":
+        RetrySettings.objects.create(project=at, mode=Mode.PAUSED.value)
+    first = submit(at, retry_policy=factories.policy(max_retries=1, on_exhausted="park"))
+    later = depends(at, first, when="ended")
+    fail(first)
+    if state == "parked":
+        fail(Session.objects.get(pk=session_retry(first.pk, first.root_id, by="ann")))
+    assert factories.tip(first).retry_state == state
+    assert reread(later).phase == Phase.BLOCKED
+    assert depends(at, first, when="ended").phase == Phase.BLOCKED
+    chain_cancel(first.root_id, by="ann")
+    follow(first)
+    assert reread(later).phase == Phase.WAITING
+    assert check_all() == []
+
+
+def test_graphql_retries_what_is_downstream(graph: Graph, at: Project) -> None:
+    first = submit(at)
+    later = depends(at, first)
+    fail(first)
+    query = """
+        mutation($input: RetrySessionInput!) {
+            retrySession(input: $input) { downstream errors { message } } }
+    """
+    wanted = {"id": str(first.pk), "downstream": True}
+    dry = graph.ask(query, input={**wanted, "dryRun": True})["retrySession"]
+    assert dry == {"downstream": [str(later.pk)], "errors": []}
+    made = graph.ask(query, input=wanted)["retrySession"]
+    assert made == {"downstream": [str(factories.tip(later).pk)], "errors": []}
+    assert factories.tip(later).phase == Phase.BLOCKED
+
+
 def test_all_of_several_have_to_end(at: Project) -> None:
     first, second = submit(at), submit(at)
     later = depends(at, first, second)
@@ -195,6 +232,63 @@ def test_a_failure_goes_down_the_whole_tree(at: Project) -> None:
     assert {reread(each).retry_cause for each in chain[1:]} == {"dependency_failed"}
     assert reread(after_all).phase == Phase.WAITING
     assert check_all() == []
+
+
+def test_one_call_follows_what_ends_on_the_way(at: Project) -> None:
+    first, other = submit(at), submit(at)
+    chain = [first]
+    for _ in range(3):
+        chain.append(depends(at, chain[-1]))
+    both = depends(at, chain[-1], other, when="ended")
+    last = depends(at, chain[-1], when="ended")
+    sessions_settle({first.pk: End(Termination(exit_code=3))})
+    assert dependants_follow([first.root_id]) == 4
+    assert {reread(each).retry_cause for each in chain[1:]} == {"dependency_failed"}
+    assert [reread(each).phase for each in (both, last)] == ["blocked", "waiting"]
+    assert dependants_sweep() == 0
+    assert check_all() == []
+
+
+def test_a_chain_that_runs_again_is_not_looked_at_again_and_again(
+    at: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hint may come after a retry by hand: the chain has no outcome any more."""
+    monkeypatch.setattr(dependants, "BATCH", 2)
+    first = submit(at)
+    owner = factories.user(project=at)
+    later = [depends(at, first, owner=owner) for _ in range(3)]
+    sessions_settle({first.pk: End(Termination(exit_code=3))})
+    session_retry(first.pk, first.root_id, by="ann")
+    with CaptureQueriesContext(connection) as done:
+        assert dependants_follow([first.root_id]) == 0
+    assert len(done) == 1
+    assert {reread(each).phase for each in later} == {"blocked"}
+
+
+@pytest.mark.parametrize(("query", "waits"), [("_SEE", True), ("_JUDGE", True), ("_LEFT", False)])
+def test_a_slice_reads_neither_all_that_ended_nor_all_that_wait(
+    at: Project, query: str, waits: bool
+) -> None:
+    owner = factories.user(project=at)
+    first, gone = (submit(at, owner=owner) for _ in range(2))
+    ended = [submit(at, owner=owner) for _ in range(60)]
+    sessions_settle({each.pk: End(Termination(exit_code=3)) for each in [*ended, gone]})
+    for _ in range(60):
+        depends(at, first, owner=owner)
+    later = depends(at, first, owner=owner)
+    asked = later if waits else gone
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        statement = getattr(dependants, query)
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", [[asked.root_id]])
+        (plan,) = cursor.fetchone()
+    parts = steps((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+    read = [
+        each["Actual Loops"] * (each["Actual Rows"] + each.get("Rows Removed by Filter", 0))
+        for each in parts
+    ]
+    assert max(read) < 10
 
 
 def test_what_was_seen_stays(at: Project) -> None:

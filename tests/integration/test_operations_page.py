@@ -30,6 +30,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.schedules.saving import schedule_pause
 from tests import factories
 from tests.agent import Api, admin
 from tests.audit import audited_acts
@@ -37,9 +38,9 @@ from tests.integration.admin import World, operator
 
 pytestmark = pytest.mark.django_db
 LATER = {"max_retries": 3, "retry_delay": 3600.0, "jitter": "none"}
-MOST = 31
+MOST = 33
 """The most statements of the page, with those of the sign-in."""
-PARTS = ("/operations/", "/operations/now/", "/operations/room/", "/operations/trends/")
+PARTS = tuple(f"/operations/{part}" for part in ("", "now/", "room/", "timetable/", "trends/"))
 """The page, and its parts with addresses of their own."""
 
 
@@ -77,6 +78,40 @@ def test_nothing_is_wrong(calm: None) -> None:
     text = prose(operator().get("/operations/"))
     assert "Nothing is wrong" in text
     assert "The last 24 hours" in text
+
+
+def test_schedules_are_told_with_their_next_times(at: Project) -> None:
+    client, owner = operator(), factories.user(project=at)
+    empty = prose(client.get("/operations/timetable/"))
+    assert "No schedule has a time to come." in empty
+    assert "No schedule is paused." in empty
+    made = {
+        name: factories.schedule(at, owner, name=name, every=every)
+        for name, every in (("later", 7_200), ("sooner", 3_600), ("stopped", 60))
+    }
+    schedule_pause(made["stopped"], reason="its owner is gone", by="reprise")
+    text = prose(client.get("/operations/timetable/"))
+    assert text.index("acme/work/sooner") < text.index("acme/work/later")
+    assert f"{made['sooner'].next_at:%Y-%m-%d %H:%M}" in text
+    assert "its owner is gone" in text
+    page = client.get("/operations/").content.decode()
+    assert f'href="/projects/acme/work/schedules/{made["stopped"].pk}/"' in page
+    assert 'hx-get="/operations/timetable/"' in page
+
+
+def test_many_schedules_are_the_same_statements(at: Project) -> None:
+    client, owner = operator(), factories.user(project=at)
+
+    def spent(count: int) -> int:
+        for number in range(count):
+            made = factories.schedule(at, owner)
+            if number % 2:
+                schedule_pause(made, reason="because", by="ann")
+        with CaptureQueriesContext(connection) as done:
+            assert client.get("/operations/timetable/").status_code == 200
+        return len(done)
+
+    assert spent(2) == spent(10)
 
 
 def test_a_machinery_that_stands_still_is_the_worst(at: Project) -> None:

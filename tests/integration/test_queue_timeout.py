@@ -17,8 +17,8 @@ from scheduler.models import Lease
 from scheduler.services import expire, waits
 from scheduler.services.verify import starts_verify
 from scheduler.services.waits import waits_expire
-from sessions_app.locks import lock_sessions
-from sessions_app.models import Project, Queue, Session, SessionSpec
+from sessions_app.locks import database_now, lock_sessions
+from sessions_app.models import Project, Queue, RetryDecision, Session, SessionSpec
 from sessions_app.services.chains.dependants import dependants_release
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
@@ -102,6 +102,23 @@ def test_each_retry_has_its_own_time(at: Project) -> None:
     assert child.wait_deadline == child.created_at + timedelta(seconds=60)
     assert waits_expire() == (0, False)
     assert check_all() == []
+
+
+def test_a_rule_retries_it_elsewhere(at: Project) -> None:
+    """On another try, where there is room: with other labels of nodes."""
+    placement = {"after": 0, "nodeSelector": {"capacity-type": "on-demand"}}
+    rule = {"action": "Retry", "onCauses": ["scheduler_timeout"], "placement": placement}
+    factories.named_policy("move", project=at, rules=[rule])
+    session = submit(
+        at, queue_timeout=60, retry_policies=["move"], retry_policy=policy(), image="i:1"
+    )
+    late(session)
+    assert waits_expire() == (1, False)
+    RetryDecision.objects.update(due_at=database_now())
+    assert retries_dispatch().dispatched == 1
+    child = tip(session)
+    spec = SessionSpec.objects.get(pk=child.spec_id)
+    assert spec.pod_spec == {"nodeSelector": {"capacity-type": "on-demand"}}
 
 
 def test_who_waits_for_others_has_it_from_their_end_on(at: Project) -> None:

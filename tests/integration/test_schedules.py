@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app import wakeups
 from sessions_app.api.http.templates import read_template
+from sessions_app.core.cadence import FAR
 from sessions_app.db import steps
 from sessions_app.locks import database_now
 from sessions_app.models import (
@@ -26,7 +27,7 @@ from sessions_app.models.schedules import Overlap
 from sessions_app.services.schedules import firing
 from sessions_app.services.schedules.firing import Fired, schedules_fire
 from sessions_app.services.schedules.saving import TASK as SCHEDULES
-from sessions_app.services.schedules.saving import schedule_resume
+from sessions_app.services.schedules.saving import due_of, schedule_resume
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import fire_schedules
 from tests import factories
@@ -262,6 +263,22 @@ def test_a_time_without_room_is_tried_again_and_then_left_out(at: Project, owner
     assert check_all() == []
 
 
+def test_a_time_that_never_finds_room_keeps_that_reason(at: Project, owner: User) -> None:
+    factories.quotas(at, pending_sessions=1)
+    schedule = made(at, owner, every=3600)
+    pass_by(3601)
+    assert fire().fired == 1
+    pass_by(3601)
+    assert fire().outcomes == {"refused": 1}
+    reason = stored(schedule).last_problem
+    pass_by(120)
+    assert fire().outcomes == {"missed": 1}
+    assert stored(schedule).last_problem == reason
+    pass_by(3600 + 120)
+    assert fire().outcomes == {"missed": 1}
+    assert stored(schedule).last_problem == "nobody looked at it in time"
+
+
 def test_a_schedule_set_back_to_an_earlier_state_makes_no_chain_twice(
     at: Project, owner: User
 ) -> None:
@@ -295,6 +312,15 @@ def test_the_jitter_makes_chains_later_and_leaves_their_times(at: Project, owner
     pass_by(3600 + delay.seconds - 20)
     if delay.seconds > 20:
         assert fire() == Fired(0)
+
+
+def test_the_jitter_of_a_time_ends_at_the_next_one(at: Project, owner: User) -> None:
+    schedule = made(at, owner, jitter=3600)
+    times = schedule.cadence.times(database_now(), FAR, 200)
+    dues = [due_of(schedule, each) for each in times]
+    assert dues == sorted(dues)
+    assert all(due <= after for due, after in zip(dues, times[1:], strict=False))
+    assert dues != times
 
 
 def test_many_schedules_take_as_many_statements_as_few(at: Project, owner: User) -> None:

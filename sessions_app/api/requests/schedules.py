@@ -58,7 +58,8 @@ class ScheduleFields(Timing):
     catch_up: Annotated[StrictInt, Field(ge=0, le=MAX_CATCH_UP), WHOLE] = 60
     """Seconds for which missed times are made up."""
     jitter: Annotated[StrictInt, Field(ge=0, le=MAX_JITTER), WHOLE] = 0
-    """Most seconds by which a chain is made later than its time."""
+    """Most seconds by which a chain is made later than its time, but never later than its next
+    one."""
     pause_after: Annotated[StrictInt, Field(ge=1, le=KEPT), WHOLE] | None = None
     """Number of failed chains in a row after which it is paused."""
     paused: StrictBool = False

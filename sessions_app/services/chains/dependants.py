@@ -4,7 +4,7 @@ The end of a chain writes nothing here. After its commit a hint leads to this st
 finds what hints have missed. What a dependant has seen of another chain stays as it was seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -21,7 +21,7 @@ from sessions_app.core.dependencies import (
     parent_logged,
 )
 from sessions_app.core.states import Phase
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import FEW_IDS, array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.archived import archived_tips
 from sessions_app.locks import LockedSession, claim_dependants, database_now, lock_sessions
@@ -38,35 +38,45 @@ _NAMED = 3
 
 
 class Released(NamedTuple):
-    """The numbers of dependants that were looked at, that begin now, and that were cancelled."""
+    """The numbers of dependants that were looked at and that begin now, and the roots of those
+    that were cancelled."""
 
     claimed: int
     released: int = 0
-    cancelled: int = 0
+    cancelled: Sequence[UUID] = ()
 
 
 _OUTCOME = " ".join(f"WHEN '{state}' THEN '{outcome}'" for state, outcome in OUTCOMES.items())
 _ENDED = ", ".join(f"'{state}'" for state in OUTCOMES)
+# Each session is looked up by its root: no plan may read all that have ended, or all that wait.
 _SEE = f"""
+    WITH open AS MATERIALIZED (
+        SELECT id, on_root FROM sessions_app_dependency
+        WHERE root_id = ANY({FEW_IDS}) AND outcome = ''
+    ), ended AS MATERIALIZED (
+        SELECT o.id, t.id AS tip_id, t.status, t.exit_code,
+            CASE t.resting {_OUTCOME} END AS outcome
+        FROM open o CROSS JOIN LATERAL (
+            SELECT id, status, exit_code, resting FROM sessions_app_session
+            WHERE root_id = o.on_root AND tip OFFSET 0) t
+        WHERE t.resting IN ({_ENDED})
+    )
     UPDATE sessions_app_dependency d SET
-        outcome = o.outcome, met = d.wanted IN ('ended', o.outcome),
-        tip_id = o.id, status = o.status, exit_code = o.exit_code
-    FROM (
-        SELECT t.root_id, t.id, t.status, t.exit_code, CASE t.resting {_OUTCOME} END AS outcome
-        FROM sessions_app_session t WHERE t.tip AND t.resting IN ({_ENDED}) AND t.root_id IN (
-            SELECT on_root FROM sessions_app_dependency
-            WHERE root_id = ANY(%(roots)s::uuid[]) AND outcome = '')
-    ) o
-    WHERE d.root_id = ANY(%(roots)s::uuid[]) AND d.outcome = '' AND d.on_root = o.root_id
+        outcome = e.outcome, met = d.wanted IN ('ended', e.outcome),
+        tip_id = e.tip_id, status = e.status, exit_code = e.exit_code
+    FROM ended e WHERE d.id = e.id
 """
 _JUDGE = """
-    SELECT t.id, p.on_dependency_failure, p.queue_timeout, count(*) FILTER (WHERE d.outcome = ''),
-        array_agg(CASE d.creation_id WHEN d.on_root::text THEN d.tip_id::text ELSE d.creation_id END
-            || ' (' || d.outcome || ')' ORDER BY d.place) FILTER (WHERE NOT d.met)
-    FROM sessions_app_session t JOIN sessions_app_sessionspec p ON p.id = t.spec_id
-    JOIN sessions_app_dependency d ON d.root_id = t.root_id
-    WHERE t.root_id = ANY(%s::uuid[]) AND t.phase = 'blocked'
-    GROUP BY t.id, p.on_dependency_failure, p.queue_timeout
+    SELECT t.id, p.on_dependency_failure, p.queue_timeout, d.unseen, d.unmet
+    FROM unnest(%s::uuid[]) AS e(root) CROSS JOIN LATERAL (
+        SELECT id, spec_id, phase FROM sessions_app_session
+        WHERE root_id = e.root AND tip OFFSET 0) t
+    JOIN sessions_app_sessionspec p ON p.id = t.spec_id CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE outcome = '') AS unseen, array_agg(
+            CASE creation_id WHEN on_root::text THEN tip_id::text ELSE creation_id END
+                || ' (' || outcome || ')' ORDER BY place) FILTER (WHERE NOT met) AS unmet
+        FROM sessions_app_dependency WHERE root_id = e.root) d
+    WHERE t.phase = 'blocked'
 """
 
 
@@ -93,7 +103,7 @@ def dependants_release(
         if not claimed:
             return Released(0)
         with connection.cursor() as cursor:
-            cursor.execute(_SEE, {"roots": array(claimed)})
+            cursor.execute(_SEE, [array(claimed)])
             if logged:
                 seen = [(p.root_id, p.outcome, p.tip_id, p.status, p.exit_code) for p in logged]
                 cursor.execute(_SEE_LOGGED, [*columns(seen), array(claimed)])
@@ -128,7 +138,7 @@ def dependants_judge(root_ids: Sequence[UUID]) -> Released:
     ready = [each for each in sessions if not decided[each.id].fails]
     settle_locked([(each, _end(decided[each.id])) for each in failed], now=now)
     _begin([(each, decided[each.id].queue_timeout) for each in ready], now)
-    return Released(len(root_ids), len(ready), len(failed))
+    return Released(len(root_ids), len(ready), [each.root_id for each in failed])
 
 
 def _begin(sessions: Sequence[tuple[LockedSession, float | None]], now: datetime) -> None:
@@ -202,32 +212,49 @@ def ends_missed(after: UUID | None, most: int = LOOKED_AT) -> Missed:
 def dependants_follow(on_roots: Sequence[UUID], logged: Sequence[Parent] = ()) -> int:
     """Release or cancel all dependants of chains that have ended, slice by slice.
 
-    Those that are cancelled end chains, too; what waits for those gets a hint of its own. Return
-    the number of dependants that begin or were cancelled.
+    Those that are cancelled have ended, too: the next slices are what waits for them. What is left
+    after `MOST_SLICES` gets another run. Return the number of dependants that begin or were
+    cancelled.
     """
-    done = 0
+    # A hint may be late: a chain that was retried meanwhile has no outcome to be seen.
+    front = [*_left(on_roots), *(each.root_id for each in logged)]
+    if not front:
+        return 0
+    done, looked_at = 0, {*front}
+    ended: list[UUID] = []
     for _ in range(MOST_SLICES):
-        step = dependants_release(on_roots, logged)
-        done += step.released + step.cancelled
-        if step.claimed < BATCH:
+        step = dependants_release(front, logged, BATCH)
+        done += step.released + len(step.cancelled)
+        ended += step.cancelled
+        if step.claimed == BATCH:
+            continue
+        if not ended:
             break
-    if _left(on_roots):
-        wakeups.dependants_now(on_roots)
+        front, logged = ended, ()
+        looked_at.update(ended)
+        ended = []
+    looked_at.update(ended)
+    if left := _left(looked_at):
+        wakeups.dependants_now(left)
     return done
 
 
 _LEFT = f"""
-    SELECT EXISTS (SELECT FROM sessions_app_dependency d
-        JOIN sessions_app_session t ON t.root_id = d.on_root AND t.tip AND t.resting IN ({_ENDED})
-        WHERE d.on_root = ANY(%s::uuid[]) AND d.outcome = '')
+    SELECT e.root FROM unnest(%s::uuid[]) AS e(root)
+    CROSS JOIN LATERAL (
+        SELECT FROM sessions_app_dependency WHERE on_root = e.root AND outcome = '' LIMIT 1) d
+    CROSS JOIN LATERAL (
+        SELECT resting FROM sessions_app_session WHERE root_id = e.root AND tip OFFSET 0) t
+    WHERE t.resting IN ({_ENDED})
 """
 
 
-def _left(on_roots: Sequence[UUID]) -> bool:
-    """Return whether dependants are left: more than one run takes, or some that are held now."""
+def _left(on_roots: Collection[UUID]) -> list[UUID]:
+    """Return the ended chains that still have dependants: more than one run takes, or some that
+    are held now."""
     with connection.cursor() as cursor:
         cursor.execute(_LEFT, [array(on_roots)])
-        return bool(cursor.fetchone()[0])
+        return [row[0] for row in cursor.fetchall()]
 
 
 _reached: list[UUID | None] = [None]

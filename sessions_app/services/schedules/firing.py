@@ -173,9 +173,12 @@ def _come(
     """Return its first times that are due and not too late, and the one after them."""
     in_time = now - timedelta(seconds=max(schedule.catch_up, ON_TIME))
     begin = schedule.next_at or now
-    if due_of(schedule, begin) < in_time:
+    due = due_of(schedule, begin)
+    if due < in_time:
         outcomes["missed"] += 1
-        schedule.last_problem = "nobody looked at it in time"
+        # If it is looked at again after a refusal, the problem is the one of then.
+        if schedule.due_at is None or schedule.due_at <= due:
+            schedule.last_problem = "nobody looked at it in time"
         begin = max(begin, in_time - timedelta(seconds=schedule.jitter))
     found: list[datetime] = []
     for time in schedule.cadence.after(begin - timedelta(microseconds=1)):

@@ -140,8 +140,14 @@ def next_times(schedule: Schedule, now: datetime) -> list[datetime]:
 
 
 def due_of(schedule: Schedule, time: datetime) -> datetime:
-    """Return when the chain of a time is made."""
-    return time + delay_of(schedule.pk, time, schedule.jitter)
+    """Return when the chain of a time is made: with its jitter, but no later than its next time.
+
+    So a time never waits for the delay of the one before it.
+    """
+    jitter = schedule.jitter
+    if jitter and (after := schedule.cadence.next(time)):
+        jitter = min(jitter, int((after - time).total_seconds()))
+    return time + delay_of(schedule.pk, time, jitter)
 
 
 def _aim(schedule: Schedule, now: datetime) -> None:
