@@ -216,6 +216,15 @@ def breaker(project: Project, *, signature: str = "0123456789ab", reason: str = 
     )
 
 
+def parked(project: Project, **fields: Any) -> Session:
+    """A chain whose only attempt failed and is parked."""
+    if not RetryPolicy.objects.filter(name="once", project=project).exists():
+        rule = {"name": "never", "action": "Retry", "onCauses": ["kernel_nonzero_exit"]}
+        named_policy("once", project=project, rules=[{**rule, "retryLimit": 0}])
+    asked = policy(max_retries=0, on_exhausted="park")
+    return settle(start(submit(project, retry_policy=asked, retry_policies=["once"], **fields)))
+
+
 def spent_budget(scope: Project | Queue | None) -> RetryBudgetState:
     """A shared budget of a project, a queue or the cluster, which has been spent since now."""
     budget = SharedBudget(burst=0).stored()

@@ -25,7 +25,8 @@ from reprise_client.answers import (
 
 ActName = str
 """One of `retries_on`, `retries_pause`, `executor_cordon`, `executor_uncordon`, `executor_drain`,
-`queue_cordon`, `queue_uncordon`, `node_quarantine`, `node_release`, `breaker_close`, `parked_send`.
+`queue_cordon`, `queue_uncordon`, `node_quarantine`, `node_release`, `breaker_close`, `parked_send`,
+`chains_retry`, `chains_give_up`, `budget_raise`.
 """
 
 DecisionState = str

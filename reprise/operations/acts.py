@@ -7,6 +7,7 @@ from uuid import UUID
 from reprise.celery import app
 from reprise.models import ParkedState, ParkedTask
 from reprise.operations.problems import ActName
+from reprise.operations.raising import Raisable, burst_raise, raisable
 from reprise.worker.parking import parked_send
 from retry.engine.decide import Mode
 from scheduler.models import Executor, Node
@@ -16,14 +17,17 @@ from scheduler.services.nodes.acts import node_quarantine, node_release
 from scheduler.services.registry import executor_cordon, executor_uncordon
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import Conflict, NotFound
+from sessions_app.core.states import RetryState
 from sessions_app.in_force.config_scope import ConfigScope
-from sessions_app.models import Breaker, Queue
+from sessions_app.models import Breaker, PreparedAction, Queue
 from sessions_app.selectors.breakers import breaker_get
 from sessions_app.selectors.policies import queue_get
+from sessions_app.selectors.session_pages import ANY_SPEC, SessionsWanted, sessions_matching
 from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.services.breakers.acts import breaker_close
 from sessions_app.services.resources.queues import queue_save
 from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.services.sessions.prepared_actions import MOST, action_continue, action_prepare
 
 SENT_AT_ONCE = 200
 """Most parked tasks that one act sends again."""
@@ -36,6 +40,8 @@ class Wanted:
     actor: Actor
     of: str
     reason: str = ""
+    burst: str = ""
+    """What was typed as the new burst of a budget."""
 
 
 def scope_of(actor: Actor, name: str) -> ConfigScope:
@@ -148,6 +154,18 @@ def _send(wanted: Wanted) -> str:
     return f"Sent again: {sent}."
 
 
+def budget_of(wanted: Wanted) -> Raisable:
+    """Return the shared budget that an act names. Raises `NotFound`, `NotPermitted`."""
+    of_queue = wanted.of.count("/") > 1
+    return raisable(queue_of(wanted) if of_queue else scope_of(wanted.actor, wanted.of))
+
+
+def _raise(wanted: Wanted) -> str:
+    found = budget_of(wanted)
+    burst = burst_raise(found, wanted.burst, by=wanted.actor.name)
+    return f"The shared retry budget of {found.whose} has a burst of {burst:,}."
+
+
 ACTS: dict[ActName, Callable[[Wanted], str]] = {
     ActName.RETRIES_ON: _switch(Mode.ON),
     ActName.RETRIES_PAUSE: _switch(Mode.PAUSED),
@@ -160,5 +178,22 @@ ACTS: dict[ActName, Callable[[Wanted], str]] = {
     ActName.NODE_RELEASE: _release,
     ActName.BREAKER_CLOSE: _close,
     ActName.PARKED_SEND: _send,
+    ActName.BUDGET_RAISE: _raise,
 }
 """What each act does. Each returns what was done, and raises a `DomainError` if it was refused."""
+
+PARKED = SessionsWanted(retry_state=RetryState.PARKED, tip=True)
+CHAIN_ACTS = {ActName.CHAINS_RETRY: "retry", ActName.CHAINS_GIVE_UP: "give_up"}
+"""The acts on all parked chains, by the names of actions on many sessions."""
+
+
+def chains_begin(name: ActName, actor: Actor) -> PreparedAction:
+    """Begin to act on the parked chains, with the first slice of at most `MOST`.
+
+    The page of actions on many sessions goes on. Raises `NotFound` if none is parked.
+    """
+    ids = sessions_matching(actor, PARKED, ANY_SPEC, MOST)
+    if not ids:
+        raise NotFound("no chain is parked any more")
+    prepared = action_prepare(actor, CHAIN_ACTS[name], ids, query="retry_state=parked")
+    return action_continue(actor, prepared.pk)

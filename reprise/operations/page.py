@@ -15,11 +15,11 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from reprise.operations.acts import ACTS, Wanted
+from reprise.operations.acts import ACTS, CHAIN_ACTS, Wanted, chains_begin
 from reprise.operations.charts import charts
 from reprise.operations.overview import Operations, operations, trends
 from reprise.operations.problems import Act, ActName, Problem, Severity, Switch, SwitchKind
-from reprise.operations.questions import question
+from reprise.operations.questions import Question, question
 from reprise.operations.room import room
 from reprise.operations.timetable import timetable
 from sessions_app.api.requests.bodies import MAX_REASON
@@ -123,19 +123,37 @@ def past(request: HttpRequest) -> HttpResponse:
 @for_operators
 def act(request: HttpRequest, name: str) -> HttpResponse:
     """Ask before an act; do it at a POST, and go back to the page."""
-    if name not in ACTS:
+    if name not in {*ACTS, *CHAIN_ACTS}:
         raise Http404
-    wanted = Wanted(visitor(request), _text(request.GET, "of"), _text(request.POST, "reason"))
+    given = {each: _text(request.POST, each) for each in ("reason", "burst")}
+    wanted = Wanted(visitor(request), _text(request.GET, "of"), **given)
     asked, wrong = question(ActName(name), wanted, _address(Act(ActName(name), wanted.of))), ""
     if request.method == "POST":
         try:
-            messages.success(request, ACTS[ActName(name)](wanted))
-            return redirect("operations")
+            return _done(request, ActName(name), wanted)
         except InvalidInput as error:
             wrong = "; ".join(text for texts in error.errors.values() for text in texts)
         except DomainError as error:
             messages.error(request, f"Not done: {error.detail}.")
             return redirect("operations")
+    context = {"confirm": asked.confirm, "sentences": asked.sentences}
+    context["fields"] = _fields(asked, wanted, wrong)
+    return render(request, "operations/act.html", context, status=400 if wrong else 200)
+
+
+def _done(request: HttpRequest, name: ActName, wanted: Wanted) -> HttpResponse:
+    """Act, and lead back to the page, or to the one that tells how far it is."""
+    if name in CHAIN_ACTS:
+        return redirect("many-sessions", chains_begin(name, wanted.actor).pk)
+    messages.success(request, ACTS[name](wanted))
+    return redirect("operations")
+
+
+def _fields(asked: Question, wanted: Wanted, wrong: str) -> list[Field]:
+    """Return the fields of what an act is given."""
+    if asked.burst is not None:
+        typed = wanted.burst if wrong else str(asked.burst)
+        return [Field("burst", "Burst", typed, "number", error=wrong, required=True)]
     reason = Field(
         "reason",
         "Reason",
@@ -145,9 +163,7 @@ def act(request: HttpRequest, name: str) -> HttpResponse:
         required=asked.needs_reason,
         max_length=MAX_REASON,
     )
-    context = {"confirm": asked.confirm, "sentences": asked.sentences}
-    context["fields"] = [reason] if asked.asks_reason else []
-    return render(request, "operations/act.html", context, status=400 if wrong else 200)
+    return [reason] if asked.asks_reason else []
 
 
 def _text(given: QueryDict, name: str) -> str:

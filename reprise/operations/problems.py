@@ -44,6 +44,9 @@ class ActName(StrEnum):
     NODE_RELEASE = "node_release"
     BREAKER_CLOSE = "breaker_close"
     PARKED_SEND = "parked_send"
+    CHAINS_RETRY = "chains_retry"
+    CHAINS_GIVE_UP = "chains_give_up"
+    BUDGET_RAISE = "budget_raise"
 
 
 LABELS = {
@@ -58,6 +61,9 @@ LABELS = {
     ActName.NODE_RELEASE: "Release",
     ActName.BREAKER_CLOSE: "Close",
     ActName.PARKED_SEND: "Send again",
+    ActName.CHAINS_RETRY: "Retry all",
+    ActName.CHAINS_GIVE_UP: "Give up all",
+    ActName.BUDGET_RAISE: "Raise",
 }
 
 
@@ -68,7 +74,8 @@ class Act:
     name: ActName
     of: str
     """An executor, a node as `executor/name`, a queue as `domain/project/name`, the id of a
-    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster."""
+    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster, for
+    a budget also a queue; "" for all parked chains."""
 
     @property
     def label(self) -> str:

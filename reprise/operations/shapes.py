@@ -14,7 +14,8 @@ class OperatorAct(BaseModel):
     name: ActName
     of: str
     """An executor, a node as `executor/name`, a queue as `domain/project/name`, the id of a
-    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster."""
+    breaker, the name of a task; for retries `domain/project`, a domain, or "" for the cluster, for
+    a budget also a queue; "" for all parked chains."""
 
 
 class OperatorProblem(BaseModel):

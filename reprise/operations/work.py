@@ -150,6 +150,7 @@ def parked_chains() -> Iterator[Problem]:
             since=since,
             affected=found,
             unit="parked chains",
+            acts=(Act(ActName.CHAINS_RETRY, ""), Act(ActName.CHAINS_GIVE_UP, "")),
         )
 
 
@@ -185,6 +186,7 @@ def budgets(found: Sequence[BudgetSpent]) -> Iterator[Problem]:
             since=each.spent_since,
             affected=Count(each.held, each.held >= MOST_HELD),
             unit="held retries",
+            acts=(Act(ActName.BUDGET_RAISE, "" if each.key == each.name else each.name),),
             form=("queue" if each.key.startswith("queue:") else "retrysettings", each.row),
         )
 

@@ -78,7 +78,8 @@ _BINS = """
         %(end)s, %(bins)s) - 1, sum(h.sessions)::bigint
     FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
     JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
-    WHERE h.dimension = '' AND h.hour >= %(since)s AND h.hour < %(until)s
+    WHERE h.dimension = %(dimension)s AND h.value = %(value)s
+        AND h.hour >= %(since)s AND h.hour < %(until)s
     GROUP BY 1, 2, 3
 """
 _VALUES = _of_parts("""
@@ -186,6 +187,8 @@ def failures_listed(
         **times,
         "projects": array(row.project_id for row in rows),
         "keys": array(row.key for row in rows),
+        "dimension": wanted.dimension.value,
+        "value": wanted.value,
         "begin": wanted.since.timestamp(),
         "end": wanted.until.timestamp(),
         "bins": BINS,

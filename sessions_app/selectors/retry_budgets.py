@@ -52,6 +52,7 @@ _HELD = f"""
         WHERE h.state = 'held' AND h.held_for = 'shared_budget' AND h.held_key = f.key
         LIMIT {MOST_HELD}) AS waiting
 """
+_HOLDS = f"SELECT ({_HELD}) FROM (SELECT %s::text AS key) AS f"
 _PAGE = f"""
     SELECT f.key, f.name, f.budget, t.spent_since, coalesce(t.spent_times, 0), ({_HELD})
     FROM ({_FOUND}) AS f LEFT JOIN sessions_app_retrybudgetstate t ON t.scope = f.key
@@ -116,6 +117,14 @@ def budgets_listed(
         BudgetShown(key, name, budgets[key], since, times, held, standings[key])
         for key, name, _, since, times, held in rows
     ]
+
+
+def budget_holds(key: str) -> int:
+    """Return the number of retries that the budget of a scope holds, counted up to `MOST_HELD`."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLDS, [key])
+        ((held,),) = cursor.fetchall()
+    return int(held)
 
 
 class BudgetSpent(NamedTuple):

@@ -74,6 +74,12 @@ WORDS = {
         "reprioritized",
         "primary",
     ),
+    "give_up": _Words(
+        "Give up",
+        "Their chains end as exhausted, as they would have without parking.",
+        "given up",
+        "danger",
+    ),
 }
 
 

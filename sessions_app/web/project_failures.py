@@ -21,6 +21,7 @@ from sessions_app.selectors.failures import (
     failures_listed,
 )
 from sessions_app.services.failures.mute import failure_mute
+from sessions_app.web.failures_filter import LABELS, failures_filter
 from sessions_app.web.parts import Chart, Column, Empty, Listing, Series
 from sessions_app.web.project_breakers import (
     breaker_close_asked,
@@ -55,9 +56,11 @@ def failures(request: HttpRequest, place: Place) -> HttpResponse:
     days, muted = _days(request), request.GET.get("muted") == "1"
     before = request.GET.get("from", "")
     offset = int(before) if before.isascii() and before.isdigit() and len(before) < 7 else 0
-    wanted = _wanted(days, muted=None if muted else False, ordering=f"-{order}")
+    asked = failures_filter(request.GET)
+    wanted = _wanted(days, muted=None if muted else False, ordering=f"-{order}", **asked.given)
     found = failures_listed([place.project.pk], wanted, offset=offset, limit=PAGE + 1)
-    kept = {"days": days, "order": order, **({"muted": "1"} if muted else {})}
+    shown = {"days": days, "order": order, **({"muted": "1"} if muted else {})}
+    kept = {**shown, **asked.given}
     return page(
         request,
         place,
@@ -68,6 +71,9 @@ def failures(request: HttpRequest, place: Place) -> HttpResponse:
         time=TIMES[days],
         muted=muted,
         breakers=breakers_shown(place),
+        fields=asked.fields(found[:PAGE], request.GET),
+        shown=shown,
+        all_address=f"?{urlencode(shown)}" if asked.given else "",
         muted_address=f"?{urlencode({**kept, 'muted': '0' if muted else '1'})}",
     )  # fmt: skip
 
@@ -113,10 +119,18 @@ def _listing(place: Place, found: list[Failure], kept: dict[str, str], offset: i
         [Column("Failure", "name"), *columns, Column("Over time", "more"), Column("Where", "more")],
         "projects/failure_row.html",
         [_row(place, each, kept["days"]) for each in found[:PAGE]],
-        Empty("Nothing failed in this time.", "Failures show some seconds after they happened."),
+        _nothing(kept),
         first=first,
         next=following,
     )
+
+
+def _nothing(kept: dict[str, str]) -> Empty:
+    if any(kept.get(name) for name in LABELS):
+        return Empty(
+            "No failure of this time matches.", "Take a filter away, or look further back."
+        )
+    return Empty("Nothing failed in this time.", "Failures show some seconds after they happened.")
 
 
 def _row(place: Place, failure: Failure, days: str) -> dict[str, Any]:

@@ -28,6 +28,8 @@ def night() -> World:
     RetryDecision.objects.filter(state="scheduled").update(due_at=now - timedelta(minutes=2))
     large = factories.submit(world.project, name="large")
     Reservation.objects.create(executor=world.executor, session=large, nodes=["n1", "n2"])
+    factories.parked(world.project)
+    factories.spent_budget(world.project)
     past_day(now)
     return world
 

@@ -45,7 +45,7 @@ def past(at: Project) -> datetime:
     now = database_now()
     hour = now.replace(minute=0, second=0, microsecond=0)
     rows = list(FailureHour.objects.all())
-    for number, hours_ago in enumerate(range(5, 24 * DAYS, 5), 1):
+    for number, hours_ago in enumerate(range(5, 24 * DAYS + hour.hour + 1, 5), 1):
         for row in rows:
             row.pk, row.hour = None, hour - timedelta(hours=hours_ago)
             row.sessions, row.chains, row.lost_run_seconds = number, 1, 0.5

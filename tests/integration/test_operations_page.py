@@ -17,6 +17,7 @@ from reprise.beat.periodic import ensure_periodic_tasks
 from reprise.models import EventCursor, Heartbeat, HourCount, ParkedTask, PeriodicRun
 from reprise.monitoring.metrics import events_count
 from retry.engine.decide import Mode
+from retry.policies.shared_budget import SharedBudget
 from scheduler.models import Executor, Node
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import (
@@ -29,6 +30,7 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
+from sessions_app.services.budgets.sweep import budgets_sweep
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.schedules.saving import schedule_pause
 from tests import factories
@@ -280,6 +282,76 @@ def test_spent_budgets_tell_what_they_hold_and_lead_to_their_forms(at: Project, 
     }
     for link in links.values():
         assert 'name="retry_budget"' in client.get(link).content.decode()
+    assert {name: each["acts"] for name, each in seen.items()} == {
+        "cluster": [{"name": "budget_raise", "of": ""}],
+        "acme/work": [{"name": "budget_raise", "of": "acme/work"}],
+        "acme/work/one": [{"name": "budget_raise", "of": "acme/work/one"}],
+    }
+
+
+def test_a_spent_budget_is_raised_with_its_button(at: Project, calm: None) -> None:
+    queue = factories.queue(at, "one")
+    key = factories.spent_budget(at).scope
+    factories.spent_budget(queue)
+    factories.spent_budget(None)
+    held = [factories.settle(factories.submit(at, retry_policy=LATER)) for _ in range(12)]
+    RetryDecision.objects.filter(session__in=held).update(
+        state="held", held_for="shared_budget", held_key=key, held_order=at_minutes(1)
+    )
+    client, address = operator(), "/operations/budget_raise/?of=acme%2Fwork"
+    assert address in client.get("/operations/").content.decode()
+    asked = client.get(address)
+    assert "Raise the shared retry budget of acme/work?" in prose(asked)
+    assert "so many retries within 1 h, and 0.2 more" in prose(asked)
+    assert "held retries 12" in prose(asked)
+    assert 'name="burst" value="12"' in asked.content.decode()
+    for wrong in ("", "0", "-3", "much", "1000001"):
+        answer = client.post(address, {"burst": wrong})
+        assert (answer.status_code, b"field-burst-error" in answer.content) == (400, True), wrong
+    told = prose(client.post(address, {"burst": "12"}, follow=True))
+    assert "The shared retry budget of acme/work has a burst of 12." in told
+    settings = RetrySettings.objects.get(project=at)
+    assert settings.retry_budget == SharedBudget(burst=12).stored()
+    assert audited_acts().filter(actor="root", object_id=at.address).exists()
+    budgets_sweep()
+    assert "acme/work" not in [each["subject"] for each in listed("budget_spent")]
+    for of, whose in (("", "the cluster"), ("acme/work/one", "acme/work/one")):
+        asked = client.get(f"/operations/budget_raise/?of={of}")
+        assert 'name="burst" value="10"' in asked.content.decode()
+        told = prose(client.post(f"/operations/budget_raise/?of={of}", {"burst": "7"}, follow=True))
+        assert f"The shared retry budget of {whose} has a burst of 7." in told
+    assert Queue.objects.get(pk=queue.pk).retry_budget == SharedBudget(burst=7).stored()
+    for none in ("acme/work/default", "acme", "acme/work/no", "no/where"):
+        assert client.get(f"/operations/budget_raise/?of={none}").status_code == 404, none
+
+
+def listed(kind: str) -> list[dict[str, Any]]:
+    return [each for each in admin().read("operations/")["problems"] if each["kind"] == kind]
+
+
+def test_parked_chains_are_all_retried_or_given_up_with_their_buttons(
+    at: Project, calm: None
+) -> None:
+    first, client = [factories.parked(at) for _ in range(2)], operator()
+    (seen,) = listed("parked_chains")
+    names = ["chains_retry", "chains_give_up"]
+    assert seen["acts"] == [{"name": name, "of": ""} for name in names]
+    html = client.get("/operations/").content.decode()
+    assert all(f'href="/operations/{name}/"' in html for name in names)
+    asked = prose(client.get("/operations/chains_give_up/"))
+    assert "Give up all parked chains?" in asked
+    assert "parked chains 2" in asked
+    told = prose(client.post("/operations/chains_give_up/", follow=True))
+    assert "2 of 2 given up" in told
+    assert {factories.reread(each).retry_state for each in first} == {"exhausted"}
+    assert audited_acts().filter(action="retry.give_up", actor="root").count() == 2
+    again = [factories.parked(at) for _ in range(2)]
+    assert "Retry all parked chains?" in prose(client.get("/operations/chains_retry/"))
+    assert "2 of 2 retried" in prose(client.post("/operations/chains_retry/", follow=True))
+    assert Session.objects.filter(parent__in=again).count() == 2
+    for name in names:
+        told = prose(client.post(f"/operations/{name}/", follow=True))
+        assert "Not done: no chain is parked any more." in told
 
 
 def test_work_that_is_late_or_held(at: Project, calm: None) -> None:
@@ -314,14 +386,19 @@ def test_work_that_is_late_or_held(at: Project, calm: None) -> None:
 def test_it_is_for_operators_only(at: Project) -> None:
     member = Client()
     member.force_login(factories.user("mia", domain=at.domain, role=Role.DOMAIN_ADMIN))
-    act = f"/operations/retries_pause/?of={at.address}"
-    for path in (*PARTS, act):
+    factories.spent_budget(at)
+    acts = [
+        *(f"/operations/{name}/?of={at.address}" for name in ("retries_pause", "budget_raise")),
+        *("/operations/chains_retry/", "/operations/chains_give_up/"),
+    ]
+    for path in (*PARTS, *acts):
         assert member.get(path).status_code == 404, path
         assert Client().get(path).status_code == 302, path
-    assert member.post(act).status_code == 404
+    assert {member.post(act, {"burst": "9"}).status_code for act in acts} == {404}
+    assert RetrySettings.objects.get().retry_budget == SharedBudget(burst=0).stored()
     assert b"/operations/" not in member.get("/").content
     assert b'href="/operations/"' in operator().get("/").content
-    assert not RetrySettings.objects.exists()
+    assert RetrySettings.objects.get().mode == "on"
 
 
 def test_an_act_is_asked_about_and_then_done(at: Project, calm: None) -> None:

@@ -36,7 +36,7 @@ def test_a_lead_sees_where_it_fails_and_mutes_it(
 ) -> None:
     shown = read(lead, AT)
     assert "disk is full" in shown
-    assert re.search(r"ago first \d+ s ago busybox:1", shown)
+    assert re.search(r"(ago|now) first (\d+ s ago|just now) busybox:1", shown)
     for order, label in (("", "Failed"), ("?order=chains", "Chains")):
         html = lead.get(AT + order).content.decode()
         assert re.findall(r">(\w+) <span aria-hidden=\"true\">↓", html) == [label]
@@ -131,6 +131,59 @@ def test_a_viewer_looks_and_a_stranger_does_not(
 @pytest.mark.parametrize("query", ["?days=x&order=y&from=z", "?from=1000", "?from=99999999999"])
 def test_what_nobody_can_ask_for_is_ignored(lead: Client, failed: Session, query: str) -> None:
     assert lead.get(AT + query).status_code == 200
+
+
+def test_the_list_is_filtered_without_a_script(
+    project: Project, viewer: Client, failed: Session
+) -> None:
+    other = factories.settle(
+        factories.start(factories.submit(project, queue=factories.queue(project, "gpu").name)),
+        message="no licence",
+    )
+    factories.failure(other, image="train:2", cause="image_pull_failure")
+
+    def listed(query: str) -> set[str]:
+        shown = re.sub(r"(?s)<form.*?</form>", "", read_html(viewer, f"{AT}?{query}"))
+        return {title for title in ("disk is full", "no licence") if title in shown}
+
+    both = {"disk is full", "no licence"}
+    cause = failed.retry_cause
+    for query, found in {
+        "": both,
+        f"cause={cause}": {"disk is full"},
+        "cause=IMAGE_PULL_FAILURE": {"no licence"},
+        "queue=gpu": {"no licence"},
+        "queue=default": {"disk is full"},
+        "image=train:2": {"no licence"},
+        "node=node-1": both,
+        "node=node-2": set(),
+        f"queue=gpu&cause={cause}": set(),
+        "queue=gpu&node=node-2": {"no licence"},
+        "cause=bad-luck": both,
+        f"image={'x' * 301}": both,
+        "image=a%00b": both,
+    }.items():
+        assert listed(query) == found, query
+    assert "No failure of this time matches." in read(viewer, f"{AT}?node=node-2")
+
+
+def test_the_filter_keeps_the_order_and_the_time(
+    project: Project, viewer: Client, failed: Session
+) -> None:
+    html = read_html(viewer, f"{AT}?queue=default&days=7&order=chains&muted=1")
+    (form,) = re.findall(r'(?s)<form class="filters".*?</form>', html)
+    assert 'method="get"' in form
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="(\w+)"', form))
+    assert hidden == {"days": "7", "order": "chains", "muted": "1"}
+    assert 'name="queue" value="default"' in form
+    assert '<option value="node-1">' in form, "what the list has is suggested"
+    assert 'href="?days=7&amp;order=chains&amp;muted=1"' in form, "show all"
+    for kept in ("days=30&amp;order=chains", "days=7&amp;order=last_seen"):
+        assert f"?{kept}&amp;muted=1&amp;queue=default" in html
+    two = read_html(viewer, f"{AT}?queue=default&image=busybox:1&cause=bad-luck")
+    assert "left out: only one of the three can be given" in two
+    assert "not understood, so left out" in two
+    assert 'name="image" value="busybox:1"' in two, "it stays in the form"
 
 
 def test_a_lead_closes_an_open_breaker(project: Project, lead: Client, viewer: Client) -> None:

@@ -19,6 +19,7 @@ from sessions_app.selectors import session_pages
 from sessions_app.services.sessions import prepared_actions
 from sessions_app.services.sessions.prepared_actions import actions_forget
 from tests import factories
+from tests.invariants import check_all
 from tests.pages import client, owner, project
 
 __all__ = ["client", "owner", "project"]
@@ -296,6 +297,30 @@ class TestMany:
         client.post(address, {"priority": "7"})
         client.post(f"{address}progress/")
         assert [factories.reread(each).priority for each in sessions] == [7, 7]
+
+    def test_parked_chains_are_given_up(
+        self, client: Client, project: Project, owner: User
+    ) -> None:
+        own = [factories.parked(project, owner=owner) for _ in range(3)]
+        parked = [*own, factories.parked(project, owner=factories.user("max"))]
+        ended = factories.settle(factories.start(factories.submit(project, owner=owner)))
+        assert b'value="give_up"' in client.get("/?retry_state=parked").content
+        assert b'value="give_up"' not in client.get("/").content
+        asked = told(choose(client, [*parked[1:], ended], "give_up"))
+        assert "Give up 2 sessions" in asked
+        assert "the session is not the newest attempt of a parked chain" in asked
+        done = choose(client, [], "give_up", all="1", query="retry_state=parked")
+        (address, _) = done.redirect_chain[-1]
+        client.post(f"/sessions/{own[0].pk}/", {"do": "retry"})
+        over = told(client.post(address, {"confirmed": "1"}, follow=True))
+        assert "2 of 3 given up" in over
+        assert "What had changed since you looked" in over
+        states = [factories.reread(each).retry_state for each in parked]
+        assert states == ["retried", "exhausted", "exhausted", "parked"]
+        assert check_all() == []
+        viewer = factories.user("vic", project=project, role=Role.VIEWER)
+        client.force_login(viewer)
+        assert "none of these can be" in told(choose(client, [parked[-1]], "give_up"))
 
     def test_a_session_that_waits_has_the_button(
         self, client: Client, project: Project, owner: User

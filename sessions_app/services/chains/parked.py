@@ -3,16 +3,17 @@
 A retry by hand (`manual_retry.py`) is the other way out, and a cancel.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from retry.engine.decision import PARKED
-from sessions_app.core.errors import Conflict, NotFound
+from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import (
+    LockedChain,
     LockedSession,
     StoredDecision,
     claim_parked,
@@ -28,24 +29,50 @@ from sessions_app.services.write.transitions import Change, Event, sessions_chan
 
 
 def chain_give_up(session_id: UUID, root_id: UUID, *, by: str) -> None:
-    """End a parked chain as exhausted, on behalf of `by`. Repeating it changes nothing.
+    """Give up one parked chain as `chains_give_up` does. Raises its refusal."""
+    refusal = chains_give_up({session_id: root_id}, by=by)[session_id]
+    if refusal is not None:
+        raise refusal
 
-    Raises `Conflict` if the session is not the newest attempt, or if its chain is not parked.
+
+def chains_give_up(
+    roots: Mapping[UUID, UUID], *, by: str, dry_run: bool = False
+) -> dict[UUID, DomainError | None]:
+    """End parked chains as exhausted, on behalf of `by`, in a fixed number of statements.
+
+    `roots` maps the newest attempts to their roots. Repeating it changes nothing. Return for each
+    session None or the refusal: `Conflict` if it is not the newest attempt or its chain is not
+    parked, `NotFound` for an unknown chain. The others end all the same. A `dry_run` ends none, and
+    also refuses chains that are exhausted already.
     """
     with atomic_step("cancel"):
-        chain = lock_chains([root_id]).get(root_id)
-        if chain is None:
-            raise NotFound("there is no such chain")
-        tip = chain.tip
-        if tip.id == session_id and tip.retry_state == RetryState.EXHAUSTED:
-            return
-        if tip.id != session_id or tip.retry_state != RetryState.PARKED:
-            raise Conflict("the session is not the newest attempt of a parked chain")
-        now = database_now()
-        _end([tip], {"by": by}, now)
-        data = {"reason": "given up"}
-        row = AuditRow(by, "retry.give_up", "session", str(tip.id), data, tip.project_id, root_id)
-        audit_append([row], now=now)
+        chains = lock_chains(list(set(roots.values())))
+        refusals = {
+            session_id: _refusal(session_id, chains.get(root_id), exhausted=not dry_run)
+            for session_id, root_id in roots.items()
+        }
+        found = [chains[roots[each]].tip for each, why in refusals.items() if why is None]
+        tips = [tip for tip in found if tip.retry_state == RetryState.PARKED]
+        if tips and not dry_run:
+            now = database_now()
+            _end(tips, {"by": by}, now)
+            audit_append([_audit(tip, by) for tip in tips], now=now)
+    return refusals
+
+
+def _refusal(session_id: UUID, chain: LockedChain | None, *, exhausted: bool) -> DomainError | None:
+    if chain is None:
+        return NotFound("there is no such chain")
+    tip = chain.tip
+    fine = {RetryState.PARKED, RetryState.EXHAUSTED} if exhausted else {RetryState.PARKED}
+    if tip.id == session_id and tip.retry_state in fine:
+        return None
+    return Conflict("the session is not the newest attempt of a parked chain")
+
+
+def _audit(tip: LockedSession, by: str) -> AuditRow:
+    data = {"reason": "given up"}
+    return AuditRow(by, "retry.give_up", "session", str(tip.id), data, tip.project_id, tip.root_id)
 
 
 def parked_expire(limit: int = BATCH) -> int:

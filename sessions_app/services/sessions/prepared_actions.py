@@ -21,6 +21,7 @@ from sessions_app.locks.resources import lock_prepared_action
 from sessions_app.models import PreparedAction
 from sessions_app.selectors.sessions import sessions_allowed
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
+from sessions_app.services.chains.parked import chains_give_up
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.preempt import sessions_preempt
 from sessions_app.services.sessions.priority import sessions_set_priority
@@ -68,11 +69,16 @@ def _set_priority(roots: Roots, how: _How) -> Outcomes:
     return sessions_set_priority(list(roots), priority, by=how.by, dry_run=how.dry_run)
 
 
+def _give_up(roots: Roots, how: _How) -> Outcomes:
+    return chains_give_up(roots, by=how.by, dry_run=how.dry_run)
+
+
 ACTS: dict[str, tuple[Action, Callable[[Roots, _How], Outcomes]]] = {
     "cancel": (Action.SESSION_CANCEL, _cancel),
     "retry": (Action.SESSION_RETRY, _retry),
     "preempt": (Action.SESSION_PREEMPT, _preempt),
     "priority": (Action.SESSION_UPDATE, _set_priority),
+    "give_up": (Action.SESSION_GIVE_UP, _give_up),
 }
 """The right that each act needs, and how it is done."""
 
