@@ -10,6 +10,39 @@ from django.db import connection
 from scheduler.locks import note_progress
 from scheduler.wire import ProgressNews, RunProgress
 from sessions_app.db.bulk import array, json_text
+from sessions_app.in_force.retry_scope import SCOPES
+
+Told = dict[str, Any]
+"""Progress as it is stored."""
+_BESIDE = """
+    SELECT json_object_agg(l.id, (SELECT f.progress FROM scheduler_lease f
+        WHERE f.session_id = l.id AND f.fencing_token = l.fencing_token)) FROM l
+"""
+SCOPES_AND_PROGRESS = f"SELECT json_build_array(({SCOPES}), ({_BESIDE}))::text"
+"""SQL of one value about the sessions of a table `l`, for `scopes_and_progress`."""
+
+
+def scopes_and_progress(value: str | None) -> tuple[str | None, dict[UUID, Told]]:
+    """Return what `SCOPES_AND_PROGRESS` found: the value of `SCOPES`, and the progress beside the
+    leases of the sessions; those that told nothing are left out."""
+    scopes, beside = json.loads(value) if value else (None, None)
+    return scopes, {UUID(key): told for key, told in (beside or {}).items() if told is not None}
+
+
+def progress_at_end(told: RunProgress | None, beside: Told | None) -> Told | None:
+    """Return the progress at the end of a run: what the report tells, and what it no longer knows.
+
+    An agent that lost its state has read only a part of the output.
+    """
+    if told is None or beside is None:
+        return beside if told is None else progress_told(told)
+    found = progress_told(told)
+    kept = {} if "checkpoint" in found else _checkpoint(beside)
+    return found | kept | {"best": max(found["best"], beside["best"])}
+
+
+def _checkpoint(told: Told) -> Told:
+    return {name: told[name] for name in ("checkpoint", "checkpoint_step") if name in told}
 
 
 def progress_note(executor: str, news: Sequence[ProgressNews]) -> None:
@@ -22,9 +55,9 @@ def progress_note(executor: str, news: Sequence[ProgressNews]) -> None:
     )
 
 
-def progress_told(told: RunProgress) -> dict[str, Any]:
+def progress_told(told: RunProgress) -> Told:
     """Return the progress as it is stored."""
-    stored: dict[str, Any] = {
+    stored: Told = {
         "step": told.step,
         "of": told.of,
         "note": told.note,
@@ -36,7 +69,7 @@ def progress_told(told: RunProgress) -> dict[str, Any]:
     return stored
 
 
-def progress_of(session_ids: Iterable[UUID]) -> dict[UUID, dict[str, Any]]:
+def progress_of(session_ids: Iterable[UUID]) -> dict[UUID, Told]:
     """Return the progress beside the leases of these sessions; those that told nothing are left
     out."""
     with connection.cursor() as cursor:

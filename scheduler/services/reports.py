@@ -27,13 +27,18 @@ from scheduler.services.ignored_reports import (
     ignored_event,
 )
 from scheduler.services.leases import leases_delete
-from scheduler.services.progress import progress_told
+from scheduler.services.progress import (
+    SCOPES_AND_PROGRESS,
+    Told,
+    progress_at_end,
+    scopes_and_progress,
+)
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import SCOPES, RetryScope, scopes_in
+from sessions_app.in_force.retry_scope import RetryScope, scopes_in
 from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm
@@ -60,6 +65,8 @@ class _Batch:
     now: datetime
     scopes: Mapping[int, RetryScope]
     """The retry scopes of the projects; none if no run has ended."""
+    beside: Mapping[UUID, Told]
+    """The progress beside the leases; none if no run has ended."""
     sessions: dict[UUID, LockedSession]
     existing: set[UUID]
     former: set[tuple[UUID, int]]
@@ -110,14 +117,16 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
     with atomic_step("report"):
         ids = {report.session_id for report in reports.values()}
         ends = any(report.status in FINAL_STATUSES for report in reports.values())
-        about = SCOPES if ends else None
-        found, now, scopes = lock_sessions_with(sorted(ids), about, skip_locked=True)
+        about = SCOPES_AND_PROGRESS if ends else None
+        found, now, value = lock_sessions_with(sorted(ids), about, skip_locked=True)
+        scopes, beside = scopes_and_progress(value)
         locked = {session.id: session for session in found}
         missing = ids - locked.keys()
         others = [s.id for s in locked.values() if s.executor != name]
         batch = _Batch(
             now=now,
             scopes=scopes_in(scopes),
+            beside=beside,
             sessions=locked,
             existing=_existing(name, missing) if missing else set(),
             former=former_leases(name, others) if others else set(),
@@ -194,7 +203,7 @@ def _apply_turn(
             if _confirms(name, session, report):
                 confirmed.append(session.id)
         elif report.status in FINAL_STATUSES:
-            ends.append((session, _end(report)))
+            ends.append((session, _end(report, batch.beside.get(session.id))))
         else:
             changes.append(_progress(session, report, batch.now))
             noted = _is_news(session, report)
@@ -305,7 +314,7 @@ def _is_news(session: LockedSession, report: Report) -> bool:
     return bool(report.message) and report.status is not Status.TERMINATING
 
 
-def _end(report: Report) -> End:
+def _end(report: Report, beside: Told | None) -> End:
     succeeded = report.status is Status.TERMINATED
     reported = Termination.from_json(report.termination)
     # Facts that the termination lacks, or that cannot be read, come from the report around it.
@@ -335,7 +344,7 @@ def _end(report: Report) -> End:
         },
         columns={"report_seq": report.seq},
         log_tail=report.log_tail,
-        progress=None if report.progress is None else progress_told(report.progress),
+        progress=progress_at_end(report.progress, beside),
     )
 
 

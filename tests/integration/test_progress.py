@@ -139,6 +139,32 @@ def test_the_end_keeps_the_last_and_the_best(at: Project, played: Agent) -> None
     assert check_all() == []
 
 
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [
+        (None, (60, 60, "c", 50)),
+        (told(70), (70, 70, "c", 50)),
+        (told(5), (5, 60, "c", 50)),
+        (told(5, checkpoint="d", checkpoint_step=4), (5, 60, "d", 4)),
+    ],
+)
+def test_an_end_loses_nothing_that_was_told_before(
+    at: Project, played: Agent, last: dict[str, Any] | None, kept: tuple[Any, ...]
+) -> None:
+    """An agent that lost its state no longer knows it."""
+    session, quiet = (running(played, retried(at)) for _ in range(2))
+    by_lease(played, news(played, session, 60, checkpoint="c", checkpoint_step=50))
+    facts = {} if last is None else {"progress": last}
+    assert played.report(session.pk, "ERROR", exit_code=1, **facts) == "applied"
+    found = shown(session, at)
+    names = ("step", "best_step", "checkpoint", "checkpoint_step")
+    assert tuple(found[name] for name in names) == kept
+    assert found["made_progress"] is True
+    assert played.report(quiet.pk, "ERROR", exit_code=1) == "applied"
+    assert reread(quiet).progress is None
+    assert check_all() == []
+
+
 def test_the_next_attempt_goes_on_at_the_newest_checkpoint(at: Project, played: Agent) -> None:
     attempt = retried(at)
     seen = []
