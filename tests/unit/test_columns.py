@@ -52,7 +52,7 @@ def test_only_what_changes_or_is_counted_is_told() -> None:
 
 
 def test_locked_sessions_are_read_from_columns() -> None:
-    assert set(LockedSession._fields) - SESSION.keys() == {"limited"}
+    assert set(LockedSession._fields) - SESSION.keys() == {"limited", "advanced", "best_before"}
 
 
 @pytest.mark.parametrize("name", [*(n for n, c in SESSION.items() if not c.changes), "unheard_of"])
