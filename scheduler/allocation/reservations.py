@@ -96,8 +96,7 @@ def starved(
 
 
 _GONE = """
-    DELETE FROM scheduler_reservation
-    WHERE executor_id = %s AND session_id <> ALL(%s::uuid[])
+    DELETE FROM scheduler_reservation WHERE executor_id = %s AND session_id = ANY(%s::uuid[])
 """
 _KEPT = """
     INSERT INTO scheduler_reservation (executor_id, session_id, nodes)
@@ -120,10 +119,30 @@ def reservations_write(executor: Executor, before: Reserved, now: Reserved) -> N
     """Make the reservations of an executor, which the caller has locked, those of `now`."""
     changed = [(key, json_text(nodes)) for key, nodes in now.items() if before.get(key) != nodes]
     with connection.cursor() as cursor:
-        if before.keys() - now.keys():
-            cursor.execute(_GONE, [executor.pk, array(now)])
+        if gone := before.keys() - now.keys():
+            cursor.execute(_GONE, [executor.pk, array(gone)])
         if changed:
             cursor.execute(_KEPT, [executor.pk, *columns(changed)])
+
+
+# A round that has read the reservations already leaves those that it does not know.
+_RESTORE = """
+    INSERT INTO scheduler_reservation (executor_id, session_id, nodes)
+    SELECT DISTINCT ON (p.taker_id) p.executor_id, p.taker_id, p.nodes
+    FROM scheduler_preemption p JOIN sessions_app_session s ON s.id = p.taker_id
+    WHERE p.taker_id = ANY(%s::uuid[]) AND s.phase = 'waiting'
+        AND NOT p.dry_run AND p.until > clock_timestamp()
+    ORDER BY p.taker_id, p.id DESC
+    ON CONFLICT DO NOTHING
+"""
+
+
+def reservations_restore(session_ids: Collection[UUID]) -> None:
+    """Keep the room again that others have made for these sessions, whose leases came back."""
+    if not session_ids:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(_RESTORE, [array(session_ids)])
 
 
 def reservations_sweep() -> int:

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from scheduler.allocation.reservations import reservations_restore
 from scheduler.services.executors import lease_silence, lost_end
 from scheduler.services.leases import leases_delete
 from scheduler.services.progress import progress_of
@@ -118,7 +119,9 @@ def _expire_unaccepted() -> int:
         sessions_unlease(
             sessions, event="session.lease_expired", reason=reason, counted=True, now=database_now()
         )
-        leases_delete([session.id for session in sessions])
+        returned = [session.id for session in sessions]
+        leases_delete(returned)
+        reservations_restore(returned)
     return len(sessions)
 
 

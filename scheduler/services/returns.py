@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from scheduler.allocation.reservations import reservations_restore
 from scheduler.core.placement import MOST_REFUSALS, resources_lacking
 from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
@@ -38,7 +39,9 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
                 done.setdefault(_why(item, session), []).append(session)
         for why, group in done.items():
             _take_back(name, why, group, now)
-        leases_delete([session.id for group in done.values() for session in group])
+        returned = [session.id for group in done.values() for session in group]
+        leases_delete(returned)
+        reservations_restore(returned)
     # In a statement of its own: rounds lock the executor first.
     _plan_with_less(name, done)
     return outcomes

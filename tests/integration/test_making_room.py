@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.allocation.queue_usage import queue_usage_refresh
-from scheduler.models import Executor, Preemption, QueueBelow, Reservation
+from scheduler.models import Executor, Lease, Preemption, QueueBelow, Reservation
+from scheduler.services.expire import leases_expire
 from scheduler.services.preemptions import MadeRoom, room_make
 from sessions_app.instruments import registry
 from sessions_app.models import PriorityClass, Project, Session
@@ -190,6 +191,25 @@ def test_room_is_kept_for_two_minutes_only(at: Project, played: Agent, full: lis
     now = timezone.now()
     Preemption.objects.update(until=now, planned_at=now - timedelta(minutes=2))
     room_make()
+    assert not Reservation.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["expired", "by the executor"])
+def test_room_is_kept_again_for_a_lease_that_came_back(
+    at: Project, played: Agent, full: list[Session], how: str
+) -> None:
+    high = submit(at, priority_class="high", resources={"cpu": "4"})
+    room_make()
+    played.fail(*stopping(), **STOPPED)
+    assert played.lease() == [high.pk]
+    assert not Reservation.objects.exists()
+    if how == "expired":
+        Lease.objects.filter(session=high).update(granted_at=timezone.now() - timedelta(days=1))
+        assert leases_expire().returned == 1
+    else:
+        assert played.give_back(high.pk) == ["applied"]
+    assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
+    assert played.lease() == [high.pk]
     assert not Reservation.objects.exists()
 
 
