@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.admin import base, filters, sessions
 from sessions_app.core.states import RetryState, Status
 from sessions_app.models import LogChunk, PreparedAction, Project, Session
+from sessions_app.services.chains.dependants import dependants_release
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 from tests.audit import audited_acts
@@ -74,6 +75,19 @@ def test_a_page_shows_chain_decision_events_and_the_end_of_the_log(
     assert f'href="{url("sessions_app_retrydecision", "change", first.pk)}"' in markup
     child = client.get(url(SESSIONS, "change", second.pk)).content.decode()
     assert f'parent <a href="{url(SESSIONS, "change", first.pk)}"' in child
+
+
+def test_a_page_shows_what_a_session_depends_on(client: Client, project: Project) -> None:
+    first = factories.submit(project, creation_id="prepare")
+    other = factories.submit(project, creation_id="load")
+    wanted: list[Any] = [{"session": "prepare", "when": "ended"}, "load"]
+    later = factories.submit(project, depends_on=wanted)
+    factories.settle(factories.start(first), exit_code=3)
+    dependants_release([first.pk])
+    page = client.get(url(SESSIONS, "change", later.pk))
+    assert "prepare (ended): failed; load (succeeded): not over yet" in text_of(page)
+    for each in (first, other):
+        assert f'href="{url(SESSIONS, "change", each.pk)}"' in page.content.decode()
 
 
 def test_a_decision_is_explained_in_sentences(client: Client, project: Project) -> None:
