@@ -44,7 +44,8 @@ def test_operators_see_what_is_wrong_and_help(
     Queue.objects.filter(cordoned=True).update(cordoned=False)
     browser.wait("!document.querySelector('#now').textContent.includes('is cordoned: moving')")
     assert browser.run("document.querySelector('#switches-2').open"), "as it was left"
-    browser.page.get_by_role("table", name="Executors").get_by_role("link", name="Cordon: agent-0").focus()
+    executors = browser.page.get_by_role("table", name="Executors")
+    executors.get_by_role("link", name="Cordon: agent-0").focus()
     browser.press("Enter")
     browser.page.wait_for_url("**/operations/executor_cordon/**")
     assert browser.violations() == []
