@@ -41,7 +41,7 @@ class Wanted:
     of: str
     reason: str = ""
     burst: str = ""
-    """What was typed as the new burst of a budget."""
+    """The new burst of a budget, as it was typed."""
 
 
 def scope_of(actor: Actor, name: str) -> ConfigScope:

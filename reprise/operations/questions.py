@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a question says: the title without its mark, sentences, and numbers of now."""
+    """The words of a question: the title without its mark, sentences, and numbers of now."""
 
     title: str
     sentences: list[str]

@@ -41,7 +41,7 @@ class Head(NamedTuple):
     """The scheduling key of its line."""
     taker: Taker
     taken: Amounts
-    """What it will take from the limits of its queue and from quotas."""
+    """The amounts that it will take from the limits of its queue and from quotas."""
     avoid: Avoid
 
     @property
@@ -207,7 +207,7 @@ class Moved(NamedTuple):
     queue: int
     size: float
     taken: Amounts
-    """What it takes from the limits of its queue and from quotas."""
+    """The amounts that it takes from the limits of its queue and from quotas."""
 
 
 class Underway(NamedTuple):

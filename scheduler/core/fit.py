@@ -86,7 +86,7 @@ class _Node:
         self.closed = False
         """Whether it takes nothing new."""
         self.kept = False
-        """Whether room on it is kept for somebody."""
+        """True if room on it is kept for somebody."""
         self.exists = exists
         """Whether it is there; if not, the cluster can add it."""
         self.name: str = facts.get("name", "")

@@ -20,7 +20,7 @@ from sessions_app.models import PriorityClass, Queue
 
 
 class View(NamedTuple):
-    """What all executors of a sweep share."""
+    """The facts that all executors of a sweep share."""
 
     now: datetime
     usage: UsageLevels
@@ -32,7 +32,7 @@ class View(NamedTuple):
     """The values of the classes that may preempt."""
     names: Mapping[int, str]
     held: Shares
-    """What queues hold once all plans are carried out."""
+    """The parts that queues hold once all plans are carried out."""
     held_dry: Shares
     """The same, as if those of dry runs were carried out, too."""
     newest: int

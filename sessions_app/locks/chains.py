@@ -53,7 +53,7 @@ class LockedSession(NamedTuple):
     gave_way_to: UUID | None
     start_failure: str | None
     advanced: bool | None
-    """Whether the ended attempt made progress; None if it told nothing."""
+    """True if the ended attempt made progress; None if it told nothing."""
     best_before: float | None
     """The best step of the attempts before it; None if none told of one."""
     retry_marks: dict[str, int] | None
