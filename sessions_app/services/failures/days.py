@@ -33,18 +33,20 @@ _SUM = """
     GROUP BY 1, 2, 3, 5 ORDER BY 1, 2, 3, 5
 """
 _SUMMED = "UPDATE sessions_app_failurereader SET days_before = %s WHERE id = 1"
-_ADD = """
-    INSERT INTO sessions_app_failureday AS d
-        (project_id, dimension, value, day, key, sessions, chains, recovered_chains,
+ADD = """
+    INSERT INTO sessions_app_failure{period} AS f
+        (project_id, dimension, value, {period}, key, sessions, chains, recovered_chains,
          lost_run_seconds)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[], %s::text[],
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::{type}[], %s::text[],
         %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
-    ON CONFLICT (project_id, dimension, value, day, key) DO UPDATE SET
-        sessions = d.sessions + excluded.sessions,
-        chains = d.chains + excluded.chains,
-        recovered_chains = d.recovered_chains + excluded.recovered_chains,
-        lost_run_seconds = d.lost_run_seconds + excluded.lost_run_seconds
+    ON CONFLICT (project_id, dimension, value, {period}, key) DO UPDATE SET
+        sessions = f.sessions + excluded.sessions,
+        chains = f.chains + excluded.chains,
+        recovered_chains = f.recovered_chains + excluded.recovered_chains,
+        lost_run_seconds = f.lost_run_seconds + excluded.lost_run_seconds
 """
+"""SQL that adds figures to those of hours or days, by the name of the period and its type."""
+_ADD_DAYS = ADD.format(period="day", type="date")
 _FORGET = """
     DELETE FROM sessions_app_failureday WHERE id IN (
         SELECT id FROM sessions_app_failureday WHERE day < %s ORDER BY day LIMIT %s)
@@ -84,7 +86,7 @@ def late_add(hours: Iterable[tuple[Place, Added]], days_before: date | None) -> 
             for at, each in sorted(late.items())
         ]
         with connection.cursor() as cursor:
-            cursor.execute(_ADD, columns(rows))
+            cursor.execute(_ADD_DAYS, columns(rows))
 
 
 def days_unsum() -> None:
