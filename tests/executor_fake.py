@@ -172,7 +172,7 @@ class FakeServer:
             self.incarnation += 1
             self.changed.notify_all()
 
-    def wait_for(self, condition: Callable[[], bool], timeout: float = 60.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], timeout: float = 180.0) -> None:
         with self.changed:
             if not self.changed.wait_for(condition, timeout):
                 raise AssertionError(f"not reached in {timeout} s: {self.sessions}")

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from sessions_app.core.errors import DomainError
 from sessions_app.locks import lock_sessions
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds within which all must be done: a deadlock would show as an error or as this."""
 
 

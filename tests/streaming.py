@@ -18,7 +18,7 @@ from reprise.standalone.web import Web, listen
 from sessions_app.core.cursors import Cursor, parse_cursor
 from sessions_app.models import Project
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 """What a wait allows for: it tells what hangs from what is slow on a busy machine."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.2
 

@@ -16,7 +16,7 @@ SECONDS = int(os.environ.get("REPRISE_TEST_PROXY_SECONDS", "7"))
 """The proxy's `read_body`; its own 120 s for a run by hand."""
 LOGINS = 20
 """More than there are threads of web."""
-PATIENCE = 60
+PATIENCE = 180.0
 REPORT_BYTES = 16 * 1024 * 1024
 
 

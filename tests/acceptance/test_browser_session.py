@@ -133,8 +133,8 @@ def test_a_log_is_followed_to_its_end(
     browser.wait("document.querySelector('#log-more') !== null")
     end = write(session, b"a new line\nand a half", end)
     browser.wait("document.querySelector('#log').innerText.includes('and a half')")
-    assert browser.run("((n) => n.scrollHeight - n.clientHeight - n.scrollTop < 4)"
-                       "(document.querySelector('#log'))")  # fmt: skip
+    browser.wait("((n) => n.scrollHeight - n.clientHeight - n.scrollTop < 4)"
+                 "(document.querySelector('#log'))")  # fmt: skip
     # Whoever reads further up is not disturbed, and the page goes on beside it.
     browser.run("document.querySelector('#log').scrollTop = 100")
     write(session, b" one\n", end)

@@ -55,7 +55,7 @@ def _reprise(config: Path, *arguments: str, **environ: str) -> Run:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
 
 

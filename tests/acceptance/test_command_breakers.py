@@ -51,7 +51,7 @@ def reprise(standalone: Standalone, tmp_path: Path) -> Reprise:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
 
     return run

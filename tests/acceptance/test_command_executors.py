@@ -34,7 +34,7 @@ def reprise(standalone: Standalone) -> Reprise:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
 
     return run

@@ -58,7 +58,7 @@ def test_a_live_run_shows_its_bar(client: Client, standalone: Standalone, tmp_pa
             env=clean_environ(REPRISE_CONFIG=str(config)),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, done.stderr
         if "info" in arguments:

@@ -12,7 +12,7 @@ from tests.faults.plant import Plant
 
 PAGE = 2000
 EVERY = 0.5
-PATIENCE = 60.0
+PATIENCE = 180.0
 # As the stream of a job set reads it: never past a transaction that is still open.
 _NEXT = """
     SELECT e.epoch, e.xid::text, e.id FROM sessions_app_sessionevent e

@@ -45,7 +45,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become som
 Spawn = Callable[..., "Supervisor"]
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = 180.0) -> bool:
     """Return whether the condition came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -111,7 +111,7 @@ class Supervisor:
 
     def refusal(self) -> str:
         """Return the reason why it did not start."""
-        output, errors = self.process.communicate(timeout=60)
+        output, errors = self.process.communicate(timeout=180)
         assert not output
         assert self.process.returncode == 1
         return errors.strip()
@@ -121,7 +121,7 @@ class Supervisor:
         self.process.communicate()
 
     def finish(self) -> None:
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=180)
         assert (self.process.returncode, errors) == (0, "")
 
 

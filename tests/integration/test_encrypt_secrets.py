@@ -143,14 +143,14 @@ def test_concurrent_writers_are_waited_for(at: Project, settings: Any) -> None:
                     secret=EncryptionKeys([FIRST]).encrypt(PLAIN),
                 )
                 written.set()
-                assert go_on.wait(60)
+                assert go_on.wait(180)
         finally:
             connection.close()
 
     other = threading.Thread(target=write)
     other.start()
     try:
-        assert written.wait(60)
+        assert written.wait(180)
         threading.Timer(0.5, go_on.set).start()
         output = encrypt()
     finally:

@@ -111,7 +111,7 @@ class OldServer:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(60)
+        self._thread.join(180)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -115,7 +115,7 @@ def program_run(code: str) -> "subprocess.CompletedProcess[str]":
         "DJANGO_SETTINGS_MODULE": "reprise.settings",
     }
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=180)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -287,7 +287,7 @@ for path in ("/readyz", "/readyz", "/healthz", "/metrics"):
         "REPRISE_METRICS_TOKEN": "secret",
     }
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=180
     )
     assert done.stdout.splitlines() == [
         "/readyz 503 True",

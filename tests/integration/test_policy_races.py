@@ -142,10 +142,10 @@ def test_an_attachment_that_is_not_committed_holds_a_deletion_up() -> None:
     def attach_slowly() -> None:
         with transaction.atomic():
             attach(queue, "ml")
-            attached.wait(60)
+            attached.wait(180)
 
     def delete() -> Any:
-        attached.wait(60)
+        attached.wait(180)
         return policy_delete("ml", CLUSTER, by="ann")
 
     assert raced(attach_slowly, delete) == [None, Conflict]

@@ -254,10 +254,10 @@ class TestRaces:
         def submit_slowly() -> None:
             with transaction.atomic():
                 factories.submit(at, owner=owner, queue="night")
-                submitted.wait(60)
+                submitted.wait(180)
 
         def delete() -> None:
-            submitted.wait(60)
+            submitted.wait(180)
             queue_delete(queue, by="ann")
 
         _, deleted = race(submit_slowly, delete)

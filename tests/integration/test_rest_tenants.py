@@ -278,10 +278,10 @@ class TestRaces:
         def submit_slowly() -> None:
             with transaction.atomic():
                 factories.submit(at, owner=owner)
-                submitted.wait(60)
+                submitted.wait(180)
 
         def delete() -> None:
-            submitted.wait(60)
+            submitted.wait(180)
             project_delete(at, by="ann")
 
         _, deleted = race(submit_slowly, delete)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from tests.kubernetes.manifests import EXECUTOR_RBAC, documents
 
 ADMIN, EXECUTOR = "admin-token", "executor-token"
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 180.0
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 EXECUTOR_USER = "system:serviceaccount:reprise-executor:reprise-executor"

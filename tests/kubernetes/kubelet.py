@@ -60,12 +60,12 @@ class Kubelet:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(180)
 
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._main.cancel)
-            self._thread.join(60)
+            self._thread.join(180)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -38,7 +38,7 @@ def kubectl(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     if program is None:
         unavailable("no kubectl: apt-get install kubernetes-client")
     return subprocess.run(
-        [str(program), *words], input=stdin, capture_output=True, text=True, timeout=60
+        [str(program), *words], input=stdin, capture_output=True, text=True, timeout=180
     )
 
 

@@ -90,11 +90,11 @@ class Proxy:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(180)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(60)
+        self._thread.join(180)
 
     def spoil(self, fault: Fault) -> Fault:
         self._loop.call_soon_threadsafe(self._faults.append, fault)

@@ -41,7 +41,7 @@ def started(*command: str, **environ: str) -> "subprocess.CompletedProcess[str]"
         env={**kept, "DATABASE_URL": "none", **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
 
 

@@ -35,7 +35,7 @@ os._exit(0)
 
 def test_who_was_forked_closes_no_descriptors_of_others() -> None:
     environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", FORKED], env=environ, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FORKED], env=environ, check=True, timeout=180)
 
 
 @pytest.mark.parametrize("_again", range(5))
@@ -47,7 +47,7 @@ def test_scrapes_at_the_same_moment_find_the_same_dead(tmp_path: Path, _again: i
     together = Barrier(SCRAPES)
 
     def scrape(_: int) -> None:
-        together.wait(60)
+        together.wait(180)
         forget_dead(tmp_path)
 
     interval = sys.getswitchinterval()

@@ -74,7 +74,7 @@ class FakeServer:
     def count(self, method: str, path: str) -> int:
         return sum(1 for call in self.calls if (call.method, call.path) == (method, path))
 
-    def await_call(self, method: str, path: str, seconds: float = 60.0) -> None:
+    def await_call(self, method: str, path: str, seconds: float = 180.0) -> None:
         with self.changed:
             arrived = self.changed.wait_for(lambda: self.count(method, path) > 0, seconds)
         assert arrived, f"no {method} {path} within {seconds} s"

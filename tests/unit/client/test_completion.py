@@ -24,7 +24,7 @@ def completed(server: FakeServer, tmp_path: Path, *words: str) -> list[str]:
     asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     environ = {**environment(server, tmp_path), **asked, "_REPRISE_COMPLETE": "complete_bash"}
     done = subprocess.run(
-        [REPRISE], env=environ, check=True, capture_output=True, text=True, timeout=60
+        [REPRISE], env=environ, check=True, capture_output=True, text=True, timeout=180
     )
     assert done.stderr == ""
     return done.stdout.split()

@@ -309,7 +309,7 @@ def test_delete_asks_who_is_there(
             env=environment(server, tmp_path),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
     assert done.returncode == 1 - deleted
     assert "rules that ask for it will not match any more: ml/gpu" in done.stderr

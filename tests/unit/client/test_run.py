@@ -116,7 +116,7 @@ def test_an_interrupt_cancels_the_chain_and_waits_for_it(
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         server.on(at(0), cancelled)
-        _, printed = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "Cancelling" in printed
     assert "attempt 1 was cancelled" in printed
@@ -137,7 +137,7 @@ def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         process.send_signal(signal.SIGINT)
-        _, printed = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "Traceback" not in printed
 
@@ -145,7 +145,7 @@ def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["django", "celery", "rest_framework"])
 def test_nothing_of_the_server_is_imported(module: str) -> None:
     check = f"import sys, reprise_client.cli.main; sys.exit({module!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", check], check=False, timeout=180).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_standard_output_of_no_use_is_no_traceback(
         env=environment(server, tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert (done.returncode, done.stderr) == (code, message)
 
@@ -174,7 +174,7 @@ def test_letters_that_the_terminal_lacks_are_replaced(server: FakeServer, tmp_pa
     server.on("GET /sessions/", answers.page({**answers.session(), "name": "größe"}))
     environ = {**environment(server, tmp_path), "PYTHONIOENCODING": "ascii"}
     command = [*START, "session", "list"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=180)
     assert (done.returncode, done.stderr) == (0, "")
     assert "gr??e" in done.stdout
 

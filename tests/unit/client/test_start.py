@@ -31,7 +31,7 @@ def loaded(tmp_path: Path, *words: str, **environ: str) -> tuple[str, list[str]]
         env={**os.environ, "REPRISE_CONFIG": str(tmp_path / "none.yaml"), **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=True,
     )
     return done.stdout, done.stderr.split()

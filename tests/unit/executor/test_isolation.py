@@ -221,7 +221,7 @@ def refusal(place: Path, kernel: int, user: int, *options: str, **environ: str) 
     agent = IsolatedAgent("http://127.0.0.1:9", place, World(kernel, user))
     done = subprocess.run(
         agent.command(*options), cwd=ROOT, env={**os.environ, **environ}, capture_output=True,
-        text=True, timeout=60,
+        text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
