@@ -27,7 +27,7 @@ from tests.faults import poison
 from tests.faults.proxy import Proxy
 from tests.waiting import until
 
-STOP_SECONDS = 180.0
+STOP_SECONDS = 60.0
 EXECUTORS = ("faults-0", "faults-1")
 LATE, LATE_PROJECT = "late", "default/late"
 """An executor that is played by hand, and its own project."""
