@@ -123,7 +123,7 @@ END $$
 
 
 def _empty(_style: object, tables: Sequence[str], **_options: bool) -> list[str]:
-    """Return what makes all tables as a migration leaves them, in the place of Django's statement."""
+    """Return what makes all tables as a migration leaves them, instead of Django's statement."""
     names = ", ".join(tables)
     return [_EMPTY % (names, names)]
 
