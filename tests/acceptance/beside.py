@@ -13,6 +13,8 @@ from tests.acceptance.running import ROOT, clean_environ
 _FORKS = """
 import django, json, os, sys
 django.setup()
+from django.conf import settings
+settings.DATABASES["default"]["OPTIONS"]["pool"]["timeout"] = 120  # the machine may be busy
 import scheduler.tasks, sessions_app.tasks
 from sessions_app.db import failpoints
 for line in sys.stdin:

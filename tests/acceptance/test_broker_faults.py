@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.rabbitmq,
     pytest.mark.slow,
     pytest.mark.xdist_group("broker_faults"),  # one broker and one set of processes for all
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
 
 RETRIES = 5_000
@@ -234,7 +234,7 @@ def test_thousands_of_retries_while_the_broker_is_away(
 
 
 @pytest.mark.parametrize("away", ["broker", "workers"])
-@pytest.mark.timeout(300 + 2 * OUTAGE_SECONDS)
+@pytest.mark.timeout(900 + 2 * OUTAGE_SECONDS)
 def test_retries_come_in_time_without(cluster: Cluster, node: PrivateNode, away: str) -> None:
     """Beat runs the sweeps itself, says so, and leaves them to the workers when they are back."""
     if not OUTAGE_SECONDS:

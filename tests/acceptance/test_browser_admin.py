@@ -91,7 +91,7 @@ def test_the_door_asks_only_us(browser: Browser, live_server: LiveServer) -> Non
     browser.keep("admin-login")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_page_is_whole_and_asks_only_us(
     signed_in: Browser, live_server: LiveServer, pages: dict[str, str]
 ) -> None:

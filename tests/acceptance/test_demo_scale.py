@@ -14,7 +14,7 @@ from reprise.standalone.postgres import EmbeddedPostgres
 from tests.acceptance.running import ROOT, Program, check_database, clean_environ
 from tests.waiting import PATIENCE_SECONDS, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 REPRISE = str(Path(sys.executable).with_name("reprise"))
 SMALL = ("--queues", "5", "--sessions", "200", "--executors", "2", "--run-seconds", "0.5")

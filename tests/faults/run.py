@@ -30,7 +30,7 @@ PEACE_SECONDS = 150.0
 """After the last fault every chain has to end within so long, and all poison to be parked: longer
 than the watchdog's patience with a worker that hangs and holds it."""
 PEACE_LOOK = 1.0
-LATE_SECONDS = 30.0
+LATE_SECONDS = 150.0
 DEFAULT_RATE = 12.0
 
 

@@ -23,7 +23,7 @@ from tests.prepared import copy_database
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.rabbitmq,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
     pytest.mark.xdist_group("rabbitmq"),
 ]
 

@@ -14,7 +14,7 @@ SECONDS = 30.0
 
 @pytest.mark.slow
 @pytest.mark.rabbitmq
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 @pytest.mark.xdist_group("rabbitmq")
 def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
     result = run(seed=1, seconds=SECONDS, prepared=prepared)

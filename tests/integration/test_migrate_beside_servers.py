@@ -19,7 +19,7 @@ from reprise.postgresql.direct import parameters
 from sessions_app.locks import AdvisoryLock
 from tests.waiting import until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
 FIRST_RELEASE = [
     ("sessions_app", "0013_start_failure"),

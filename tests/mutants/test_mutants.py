@@ -93,7 +93,7 @@ def test_survivors_are_shown() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_five_are_planted_and_caught(prepared: Path) -> None:
     """And one that harms nobody is not."""
     chosen = [mutant for mutant in MUTANTS if mutant.name in IN_CI]

@@ -35,6 +35,6 @@ def test_a_field_touches_few_files_and_all_of_them_are_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_field_is_there_everywhere_once_its_recipe_is_followed(prepared: Path) -> None:
     follow(prepared)
