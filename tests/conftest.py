@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import settings as hypothesis_settings
 
+LONGEST_ID = 100
 REQUIRED = os.environ.get("REPRISE_REQUIRE_SERVICES") == "1"
 
 # How long an example takes is the machine's affair.
@@ -26,6 +27,14 @@ def unavailable(reason: str) -> None:
     if REQUIRED:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a test by the beginning of a long value, so that a list of tests can be read."""
+    if not isinstance(val, str | bytes | int):
+        return None
+    text = repr(val) if isinstance(val, int) else ascii(val[: LONGEST_ID + 1]).strip("b'\"")
+    return f"{text[:LONGEST_ID]}..." if len(text) > LONGEST_ID else None
 
 
 def pytest_collection(session: pytest.Session) -> None:
