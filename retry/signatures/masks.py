@@ -296,6 +296,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"#,\)", compiled(r"#,\)"), to.always(b"#)")),
     (r"\[#\]:#", compiled(r"\[#\]:#"), to.always(to.MASK)),
     (r"#\s?[,.:x/+-]?\s?#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), to.always(to.MASK)),
+    # The hyphen before a number is gone; that before an id goes, too.
+    (r"\w-#", compiled(r"(\w)-#"), to.name_only),
     (
         r"[\"`']",
         compiled(

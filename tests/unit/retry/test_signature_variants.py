@@ -13,6 +13,10 @@ SAME = (
         "error: vector of size 762.9 Mb",
     ),
     (
+        "error: bucket data-7c9c6d8 exists",
+        "error: bucket data-1234567 exists",
+    ),
+    (
         "error: no room for 184. MiB",
         "error: no room for 12.5 GiB",
     ),

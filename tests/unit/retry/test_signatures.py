@@ -208,6 +208,10 @@ Caused by:
         ("error: bad row\npack compiled with 2 errors in 31 ms\n", "error: bad row"),
         ("n1 : lost=1\nerror: bad row\nn1 : ok=1 changed=0 failed=1\n", "error: bad row"),
         ("/bin/sh: line 1: 7 Killed  ./run\nended after 3 s, exit code: 1\n", "Killed"),
+        (
+            "a.cu(3): error: no x\n1 error detected in the compilation of a.cu.\n",
+            "<path>.cu(#): error: no x",
+        ),
         ("cp: a: Is a directory\nDone.\n", "cp: a: Is a directory"),
         (
             "time step errors : sum local = 105551\nerror: bad row\nerrors : sum local = 3\n",
