@@ -23,6 +23,11 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|connection (?:.{0,60} )?(?:refused|timed out|reset)|CANCELLED AT"
     r"|^make(?:\[[0-9]+\])?: \*\*\*|^SUMMARY: \w+Sanitizer|^\s*\*\* \("
     r"| at \S+ line [0-9]+\.$|OOM Killed|\b(?:free|malloc|realloc|munmap_chunk)\(\)"
+    # The system's words for what it did not do, at the end of a line.
+    r"|: (?:is a directory|not a directory|file exists|directory not empty|file too large"
+    r"|device or resource busy|text file busy|argument list too long|bad file descriptor"
+    r"|read-only file system|stale file handle|no route to host|name or service not known"
+    r"|address already in use|unbound variable)$"
     # The same of tests of Go and Jest, of Lua, Zig and Cell Ranger.
     r"|^\s*--- FAIL: |^\s*\xe2\x97\x8f .* \xe2\x80\xba |^lua(?:jit|[0-9.]*): "
     r"|^thread [0-9]+ panic: |^log message:$|^batch response: "
@@ -35,7 +40,7 @@ _WEAKER_TEXT = (
     r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|too many|exceed"
     r"|critical|reset by peer|broken pipe|not enough|insufficient|illegal|corrupt|mismatch"
     r"|unsupported|not supported|expected|unauthorized|forbidden|oom|no such|does not exist"
-    r"|not converged?\b"
+    r"|not converged?\b|\bfails? to\b|unsatisfiable|\b(?:access|protection) fault\b|\bdata races?\b"
 )
 _WEAKER = compiled(rf"(?im){_WEAKER_TEXT}")
 # What only mentions errors: counts of none, and measures.
@@ -43,18 +48,26 @@ _NO_ERROR = compiled(
     r"(?i)\b0 (?:errors?|failed|failures?|exceptions?|killed)\b"
     r"|\b(?:errors?|failed|failures?|exceptions?|killed)\s*[:=]\s*0(?:[^.0-9]|$)"
     r"|\b\w*errors?\w*\s*[:=]\s*[-+]?[0-9]*\.[0-9]+(?:[eE][-+]?[0-9]+)?"
+    r"|\berrors\s*:\s*[\w ]+=\s*[-+]?[0-9]"
     r"|\b(?:no|without|any) (?:errors?|failures?|exceptions?)\b|error[ _-](?:rate|bars?|margin)"
 )
 _NOISE = compiled(
     r"^[^\w=]*(?:\w+[:.])*(?i:info|debug|trace|notice|warn|warning|hint|note|help)\b[\]:|)]?"
     r"|^.{0,60}\b(?:INFO|DEBUG|TRACE|WARN|WARNING)\b|\w+Warning:|^[IW][0-9]{4} |^\s*warnings\.warn"
     r"|^(?i:solution): |^Run `|^(?:Collecting|Solving) .*: failed$"
+    # What is said about errors at large, or about the one that was told.
+    r"|(?i:\b(?:errors|failures) (?:are|can|may|might|usually|often)\b"
+    r"|\bthis (?:error|failure) (?:is|can|may|might|usually|often|means|indicates|occurs)\b)"
 )
+# What was tried again.
+_AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
     r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"
-    r"|^\s*(?:For (?:more|further) information|See .* for (?:details|more))"
+    r"|^(?:\[ERROR\])?\s*(?:For (?:more|further) information|See .* for (?:details|more))"
+    r"|^(?:Set|Run|Re-?run|Try|Use|Pass|Enable) .*(?i:stack ?trace|traceback|verbose)"
+    r"|^(?i:errors?|details) (?:logged|written|saved) (?:to|in) "
     r"|^\s*Please (?:refer to|see) "
     # Lines that are an address or a path alone, or say where the line before was called.
     r"|^\s*<?https?://\S+$|^\s*[^\s\"':()]*/[^\s\"':()]+/[^\s\"':()]*$"
@@ -70,17 +83,20 @@ _NEVER = compiled(
     r"|npm run|$)"
     r"|PYTORCH_CUDA_ALLOC_CONF=|error_file:|error report|^Backtrace for"
     r"|^Error messages? (?:below|above)|^website at |^Last message: "
+    # Stacks of MPICH and of Elixir, and what Nextflow writes above the output of a process.
+    r"|^\w+\([0-9]+\)\.*: |^\s+(?:\([\w.]+ [0-9][^)]*\) )?\S+\.exs?:[0-9]+: |^\s*Command error:$"
     r"|PETSC ERROR: (?:-|Try option|or (?:see|try) |configure using|to get more|likely location"
-    r"|Note:|\s*(?:INSTEAD|is given)|See |Petsc Release|Configure options|Run with|#[0-9])"
+    r"|Note:|\s*(?:INSTEAD|is given)|See |Petsc Release|Configure options|Run with|#[0-9]"
+    r"|\S+ on a \S+ named )"
 )
 # What shells, make and launchers add to the failure of what they ran, and what follows from one
 # that was told before.
 _ADDED_TEXT = (
     r"^[gn]?make(?:\[[0-9]+\])?: \*\*\* (?:.*(?:Error [0-9]+|Killed|Terminated|Aborted"
     r"|Segmentation fault)|Waiting)|^ninja: build stopped"
-    r"|^(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(?:Killed|Terminated|Aborted|Hangup|Bus error"
-    r"|Segmentation fault|Illegal instruction|Floating point exception|Trace/breakpoint trap"
-    r"|Floating exception|User defined signal [12])\b"
+    r"|^\s*(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(?:Killed|Terminated|Aborted|Hangup"
+    r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception"
+    r"|Trace/breakpoint trap|Floating exception|User defined signal [12])\b"
     r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:status|code)"
     r"|exit code [0-9]|exit status|non-?zero (?:exit )?(?:status|code)|returned [0-9]+ exit"
     r"|exitcode)"
@@ -95,15 +111,16 @@ _ADDED_TEXT = (
     r"|^error: aborting due to|^error: (?:subprocess-exited|metadata-generation)"
     r"|^fatal: (?:early EOF|index-pack failed|[Tt]he remote end hung up|fetch-pack)"
     r"|^fatal: Could not read from remote|^error: [0-9]+ bytes of body are still"
-    r"|^srun: error: \S+: tasks? |^srun: (?:Job step|Terminating)|^slurmstepd: error: \*\*\* STEP"
+    r"|^srun: error: \S+: tasks? |^srun: (?:Job step|Terminating|Force Terminated)"
+    r"|^slurmstepd: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*"
     r"|MPI_ABORT was invoked|invoking MPI_ABORT|MPI_ERRORS_ARE_FATAL|^with errorcode"
     r"|Primary job  ?terminated|mpirun (?:noticed|detected|has exited)|YOUR APPLICATION TERMINATED"
     r"|BAD TERMINATION|^Error termination\. Backtrace|\*\*\* End of error message"
     r"|^\[mpiexec@|^\[proxy:|torch\.distributed\.elastic|ChildFailedError|^Execution halted"
     r"|^Exiting because a job execution|^npm (?:ERR!|error)|^error Command failed"
     r"|ELIFECYCLE|^==[0-9]+==ABORTING"
-    r"|^[0-9]+ errors? generated|: recipe for target|executor failed running|failed to solve:"
-    r"|^error: Recipe|Process completed with"
+    r"|^\W*[0-9]+ (?:errors?|failures?|problems?)\b[^:]*$|: recipe for target"
+    r"|executor failed running|failed to solve: process |^error: Recipe|Process completed with"
     r"|^Error: Process completed|command terminated|returned a non-zero code"
     r"|exits with return code|FATAL ERROR, exiting$|^Found [0-9]+ errors?\b|^Done\. PASS=[0-9]"
     r"|^CalledProcessError in |^RuleException:$"
@@ -112,8 +129,18 @@ _ADDED_TEXT = (
     r"|exited with value|Exiting prematurely; see error|^%Error: Exiting due to"
     r"|^ERROR: \[Common 17-69\] |no images defined `|^!  ==> Fatal error|^\{?Error using "
     r"|^\s*Error termination (?:via|request)|Pipestance failed\. |^Build '.*' errored after"
+    r"|^WorkflowError:$|^At least one job did not complete|smudge filter \w+ failed$"
+    r"|^error: external filter |^SUMMARY: UndefinedBehavior|PETSC ERROR: Signal received$"
+    r"|: Broken pipe(?: \([0-9]+\))?$|^Errors while running CTest"
+    # Counts of failures, that there was one, and where.
+    r"|\b(?:with|found|has|had) [0-9]+ (?:errors?|failures?|problems?)(?: and [0-9]+ \w+)?"
+    r"(?: in [0-9.]+ ?\w+)?[.!:]?$|(?i:(?:\w+=[0-9]+,?\s+){2}(?:failed|errors?|failures?)=[0-9])"
+    r"|^!+ .* !+$|^[^\w:]*(?i:failed|failure|errors?|fatal)[^\w:]*$|^ERROR \S+[/.]\S+$"
+    r"|^An? (?:[\w-]+ )?error (?:has )?occurred\b[^:(\[]*$"
 )
 _ADDED = compiled(_ADDED_TEXT)
+# How a program ended, as the last line of many scripts says.
+_ENDED = compiled(r"(?i)\b(?:exit|return) ?(?:code|status)[ :=]*-?[0-9]+\W*$")
 # Whatever has a rank; of several lines, too.
 _TELLS = compiled(rf"(?m)(?i:{_LOOKS_LIKE_ONE_TEXT}|{_WEAKER_TEXT})|{_ADDED_TEXT}")
 _GENERIC = compiled(
@@ -129,6 +156,13 @@ _GENERIC = compiled(
     r"|^Command .* returned non-zero exit status"
     r"|^subprocess\.CalledProcessError|^SystemExit|exits with return code = -?[0-9]+$"
 )
+# Heads that only say of which kind an error is.
+_TITLE_ONLY = compiled(
+    r"^\W*(?:[0-9:]+\s+)?(?:[A-Z]\w+|FOAM FATAL(?: IO)?) (?:Error|ERROR)(?: in \w+ \S+)?:?"
+    r"(?: \([^()]*\))?$|^Error occurred during initialization of \w+$"
+)
+# What S3 did not tell, after a comma.
+_EMPTY = (b", host id:", b", request id:")
 _CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
 _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")
 
@@ -143,9 +177,10 @@ class Rank(IntEnum):
     NEVER = 0
     NOISE = 1
     GENERIC = 2
-    ADDED = 3
-    WEAKER = 4
-    LIKE_ONE = 5
+    ENDED = 3
+    ADDED = 4
+    WEAKER = 5
+    LIKE_ONE = 6
 
 
 def gpu_line(output: Output, passed_over: Container[int]) -> Failure | None:
@@ -193,10 +228,12 @@ def rank_of(line: bytes) -> Rank:
     if not (strong or added or _WEAKER.search(line)) or _NEVER.search(line):
         return Rank.NEVER
     if added:
-        return Rank.GENERIC if generic_word(line) == b"" else Rank.ADDED
+        if generic_word(line) == b"":
+            return Rank.GENERIC
+        return Rank.ENDED if _ENDED.search(line) else Rank.ADDED
     if _NOISE.search(line):
         return Rank.NOISE
-    return Rank.LIKE_ONE if strong else Rank.WEAKER
+    return Rank.LIKE_ONE if strong and not _AGAIN.search(line) else Rank.WEAKER
 
 
 def is_generic(text: bytes) -> bool:
@@ -244,7 +281,8 @@ def _with_more(lines: Sequence[bytes], at: int) -> Failure:
         return Failure(chain, b"", at)
     line = lines[at].strip()
     following = next((each.strip() for each in lines[at + 1 : at + 3] if each.strip(b" #=-*")), b"")
-    more = line.endswith(b":") or following.startswith(b"> ")
+    head = line.endswith(b":") and not line.endswith(_EMPTY)
+    more = head or following.startswith(b"> ") or _TITLE_ONLY.search(line)
     if following and more and not is_generic(following):
         line += b" " + following
     return Failure(with_details(line, lines[at + 1 : at + 4]), b"", at)

@@ -40,8 +40,8 @@ _NAME = r"[A-Za-z0-9](?:[\w.-]*\w)?"
 # The alphabet of the names that Kubernetes makes up.
 _MADE_UP = "[bcdfghjklmnpqrstvwxz2456789]"
 _UNITS = (
-    r"(?:\s?[kKMGTPE]i?B\b|\s?[kmg]b\b|\s?bytes?\b|[KMGTPE]i\b"
-    r"|(?:ns|us|ms|s|m|h|d|min|sec|x|k|K|M|G|T)\b|%)?"
+    r"(?:\.?\s?[kKMGTPE]i?B\b|\s?[kmgKMGT]b\b|\s?bytes?\b|[KMGTPE]i\b"
+    r"|\xc2\xb5s\b|(?:ns|us|ms|s|m|h|d|min|sec|x|k|K|M|G|T)\b|%)?"
 )
 _PRE_RELEASE = r"(?:-(?:rc|alpha|beta|dev|pre|post|RC|SNAPSHOT|RELEASE|M)[.-]?[0-9]*\b)?"
 _CREDENTIAL = r"(?i)token|secret|passw|passphrase|key|authorization"
@@ -53,7 +53,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     # Spark says first which task it was, at length.
     (
         r"stage failure: ",
-        compiled(r"(stage failure: )Task [0-9]+ in stage .{0,200}?\(TID [^)]*\): "),
+        compiled(r"(stage failure: )Task [0-9]+ in stage .{0,200}?\(TID [^)]*\)(?: \([^)]*\))?: "),
         to.first_group,
     ),
     # Secrets: values after their names, and values that show by themselves what they are.
@@ -105,6 +105,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(r"(?i)\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b"),
         to.always(to.MASK),
     ),
+    # Checksums, which may hold slashes.
+    (r"\bsha[0-9]", compiled(r"\bsha[0-9]+[-:][A-Za-z0-9+/=]{20,}"), to.always(to.MASK)),
     (
         r":[0-9a-fA-F:]",
         compiled(
@@ -154,8 +156,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     ),
     # Before a line of glog: its month and day, time and thread.
     (
-        r"[EFW][0-9]{4} ",
-        compiled(rf"\b([EFW])[0-9]{{4}} {_CLOCK}(?:\s+[0-9]+)?"),
+        r"[EFW][0-9]{3,4} ",
+        compiled(rf"\b([EFW])[0-9]{{3,4}} {_CLOCK}(?:\s+[0-9]+)?"),
         to.first_group,
     ),
     # Times and dates.
@@ -208,13 +210,13 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             r"(?i)\b((?:host(?: ?name)?|node|server|peer|machine|connect(?:ion|ing)? to"
             r"(?: server at)?|reach|resolve)"
-            rf"(?:\s+(?:name\s+|at\s+|on\s+|host\s+)?|\s*[=:]\s*))([\"'(\[]?)({_NAME})"
+            rf"(?:\s+(?:name\s+|at\s+|on\s+|host\s+)?|\s*[=:]\s*))([\"'(\[]?)({_NAME})(' in ')?"
         ),
         to.named_host,
     ),
     (
         r"[:<][0-9]",
-        compiled(r"(^|[^\w/.-])([a-z][\w-]*(?:\.[\w-]+)*)[:<][0-9]{4,5}\b>?"),
+        compiled(r"(^|[^\w/.-])([a-z][\w-]*(?:\.[\w-]+)*)[:<][0-9]{4,5}\b>?(\s?m?s\b)?"),
         to.host_and_port,
     ),
     (
@@ -294,11 +296,13 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"#,\)", compiled(r"#,\)"), to.always(b"#)")),
     (r"\[#\]:#", compiled(r"\[#\]:#"), to.always(to.MASK)),
     (r"#\s?[,.:x/+-]?\s?#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), to.always(to.MASK)),
+    # The hyphen before a number is gone; that before an id goes, too.
+    (r"\w-#", compiled(r"(\w)-#"), to.name_only),
     (
         r"[\"`']",
         compiled(
             r"((?i)\"(?:msg|message|error|err|reason|details?|exception)\"\s*:\s*"
-            r"|\b(?:msg|message|error|err|reason)=)?(\"[^\"]*\"|\B'[^']*'\B|`[^`]*`)"
+            r"|\b(?:msg|message|error|err|reason)=)?(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,
     ),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from retry.signatures.engine import Replace, compiled
+from retry.signatures.engine import Replace, compiled, simple
 
 LONG_QUOTED = 20
 
@@ -69,8 +69,15 @@ def extension_of(path: bytes) -> bytes:
 
 
 def kept_extension(extension: bytes) -> bytes:
-    """Return the extension; of a shared library's, the version goes."""
-    return (b".so" if extension.startswith(b".so.") else bytes(extension)).translate(_HIDDEN)
+    """Return the extension; of a shared library's, the version goes.
+
+    Numbers of files may stand in an extension that no kind of file has.
+    """
+    if extension.startswith(b".so."):
+        return b".so"
+    if _DIGIT.search(extension) and not _FILE_NAME.search(extension):
+        return _DIGITS.sub(MASK, extension)
+    return bytes(extension).translate(_HIDDEN)
 
 
 def path(match: Any) -> bytes:
@@ -111,7 +118,10 @@ def file(match: Any) -> bytes:
 
 def named_host(match: Any) -> bytes:
     """Mask the name of a host that its context shows, unless it is a plain word."""
-    before, quote, name = match.group(1), match.group(2), match.group(3)
+    before, quote, name, module = match.groups()
+    if module:
+        # As in `Can't resolve 'lodash' in '/app/src'`.
+        return bytes(match.group())
     # In round brackets it may be anything: `server (NotFound)`.
     surely = quote in (b'"', b"'") and not before.lower().startswith(b"node")
     if surely or _HOST_LIKE.search(name):
@@ -122,7 +132,8 @@ def named_host(match: Any) -> bytes:
 def host_and_port(match: Any) -> bytes:
     name = bytes(match.group(2))
     # A host may have a name such as `db`, which is an extension, too.
-    if name.lower() in _NO_HOSTS or (b"." in name and _FILE_NAME.search(name)):
+    if name.lower() in _NO_HOSTS or (b"." in name and _FILE_NAME.search(name)) or match.group(3):
+        # A duration is no port.
         return bytes(match.group())
     return bytes(match.group(1)) + MASK
 
@@ -173,6 +184,7 @@ _TELLS_ERROR = compiled(
 )
 _KEY_ERROR = compiled(r"(?i)\b(?:no_?such|missing|duplicate|invalid|unknown)_?key: ")
 _DIGIT = compiled(r"[0-9]")
+_DIGITS = simple(r"[0-9]++")
 _LETTER = compiled(r"[A-Za-z]")
 _SHORT_NUMBER = compiled(r"^-?[0-9]{1,4}$")
 _EXTENSION = compiled(r"[^/.](\.(?:so(?:\.[0-9]+)*|[A-Za-z][A-Za-z0-9]{0,7}))$")

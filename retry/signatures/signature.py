@@ -16,12 +16,14 @@ from retry.signatures.error_lines import (
     npm_error,
 )
 from retry.signatures.lines import Output, end_of
-from retry.signatures.masks import masked
+from retry.signatures.masks import MOST_MASKED, masked
 from retry.signatures.stacks import last_head
 from retry.signatures.tracebacks import Failure, exceptions_of, last_told, place_masked
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200
+END_LENGTH = 60
+"""Characters of the end of a longer text that are kept."""
 REMEMBERED_LENGTH = 1024
 """Characters up to which a process remembers the text of an output."""
 
@@ -120,11 +122,17 @@ def failure_in(output: str) -> Failure | None:
 
 
 def _shown(failure: Failure) -> str:
-    """Return the masked text with its place, both within 200 characters."""
+    """Return the masked text with its place, both within 200 characters.
+
+    Of a longer text the middle goes: what failed may stand at the end of a chain of causes.
+    """
     place = place_masked(failure.place)
     after = f" ({place})" if place else ""
     text = masked(failure.text).decode("utf-8", "replace")
-    return text[: TITLE_LENGTH - len(after)] + after
+    room = TITLE_LENGTH - len(after)
+    if len(text) > room and len(failure.text) <= MOST_MASKED:
+        text = f"{text[: room - END_LENGTH - 1]}…{text[-END_LENGTH:]}"
+    return text[:room] + after
 
 
 def _without_tag(image: str) -> str:

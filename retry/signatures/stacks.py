@@ -17,12 +17,12 @@ _NATIVE_PLACE = compiled(r"\.(?:rs|go):[0-9]+(?::[0-9]+)?\)?$")
 _JAVA_FRAME = compiled(r"^((?:[\w$.-]+/)?[\w$.<>]+)\([^()]*\)")
 _NODE_FRAME = compiled(
     r"^(?:(\S.*?) \()?((?:file://)?(?:/|[A-Za-z]:\\|node:|internal|<anonymous>)[^()]*?)"
-    r"(?::[0-9]+)*\)?$"
+    r"(?::[0-9]+)*\)?(?: \{)?$"
 )
 _HEAD = compiled(r"(?:[\w$]+[.:/])*[\w$]*(?:Exception|Error|Throwable|Failure|Interrupt|Fault)\b")
 _BEFORE_HEAD = compiled(
     r"^(?:.*\bException in thread \"[^\"]*\" |Caused by: |Uncaught |Unhandled exception\. "
-    r"|\[error\] )"
+    r"|\[error\] |\[?cause\]?: |: )"
 )
 _FOREIGN = compiled(
     r"^(?:java|javax|jdk|sun|com\.sun|scala|kotlin|java\.base/.*|jdk\.[\w.]*/.*"

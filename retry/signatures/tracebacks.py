@@ -24,6 +24,7 @@ _WRAPPERS = simple(
     r"(?:^|\.)(?:ChildFailedError|CalledProcessError|SystemExit|KeyboardInterrupt|SignalException"
     r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]++\)|RayTaskError)\b"
 )
+_POINTS_ABOVE = simple(r".*\bSee (?:the )?(?:root cause above|stack trace for the root cause)")
 _IGNORED = (b"Exception ignored in", b"Error in atexit", b"--- Logging error ---")
 _ROOT_CAUSE = b"Root Cause (first observed failure)"
 _ENDS = (b"During handling", b"The above exception", b"make", b'"""')
@@ -138,7 +139,8 @@ def _is_ignored(lines: Sequence[bytes], start: int) -> bool:
 def _read(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
     """Return the exception at the end of the traceback whose head is the line `start`."""
     head = lines[start] if start >= 0 else b""
-    prefix = head[: head.find(_HEADER)] if start >= 0 else b""
+    headed = start >= 0
+    prefix = head[: head.find(_HEADER)] if headed else b""
     if b"\xe2\x95\xad" in prefix:
         return _read_rich(lines, start, end)
     prefix = prefix.removesuffix(b"Original ").removesuffix(b"Exception Group ")
@@ -154,7 +156,7 @@ def _read(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
         line = line[len(prefix) :]
         body = line.lstrip()
         if body.startswith(_FRAME_START):
-            if not frames:
+            if headed and not frames:
                 indent = len(line) - len(body)
             frames.append(body)
         elif frames and body and _is_exception(line, len(line) - len(body), indent):
@@ -167,7 +169,7 @@ def _read(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
 
 def _is_exception(line: bytes, spaces: int, indent: int) -> bool:
     if indent <= 0:
-        # Something stripped the indentation.
+        # Something stripped the indentation, or cut off the head.
         return _NAMED_ONE.search(line.lstrip()) is not None
     return spaces < indent and _EXCEPTION.match(line.lstrip()) is not None
 
@@ -185,9 +187,9 @@ def _exception(
         text = kind + b": " + _after_node(lines[at + 1 : at + _LONGEST_GRAPH])
     elif (detailed := with_details(text, following)) != text:
         text = detailed
-    elif text.endswith((b":", b": None")) or text == kind:
+    elif text.endswith((b":", b": None")):
         text = b" ".join([text, *_first_told(following)])
-    wrapper = _WRAPPERS.search(kind) is not None
+    wrapper = _WRAPPERS.search(kind) is not None or _POINTS_ABOVE.match(text) is not None
     return _Exception(Failure(text, place, at), start, wrapper)
 
 

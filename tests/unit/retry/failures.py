@@ -39,7 +39,7 @@ class Failure:
 
 def failures() -> list[Failure]:
     """Return all failures; the first text of each is the one that its source has."""
-    return [*_recorded(), *_published(), *_written()]
+    return [*_recorded(), *_published(), *_marked("written"), *_marked("sampled")]
 
 
 def _recorded() -> list[Failure]:
@@ -69,16 +69,17 @@ def _published() -> list[Failure]:
     ]
 
 
-def _written() -> list[Failure]:
+def _marked(stem: str) -> list[Failure]:
     return [
         Failure(
-            f"{each['tool']}: {number}",
+            f"{each['tool']}: {stem} {number}",
             each["tool"],
             1,
             (_source(each["text"]), *(_other(each["text"], n) for n in range(VARIANTS))),
-            generic=each.get("generic", False),
+            each.get("message", False),
+            each.get("generic", False),
         )
-        for number, each in enumerate(_read("written.yaml"))
+        for number, each in enumerate(_read(f"{stem}.yaml"))
     ]
 
 

@@ -9,6 +9,38 @@ from retry.signatures.signature import signature
 
 SAME = (
     (
+        "error: vector of size 1.5 Gb",
+        "error: vector of size 762.9 Mb",
+    ),
+    (
+        "error: bucket data-7c9c6d8 exists",
+        "error: bucket data-1234567 exists",
+    ),
+    (
+        "error: no room for 184. MiB",
+        "error: no room for 12.5 GiB",
+    ),
+    (
+        "error: lost after 900µs",
+        "error: lost after 1.2s",
+    ),
+    (
+        "error: gave up on events-0:30001 ms",
+        "error: gave up on events-11:120000 ms",
+    ),
+    (
+        "error: cannot read out/si.wfc1",
+        "error: cannot read /data/x/si.wfc12",
+    ),
+    (
+        "error: wanted sha512-ab/cd+efghijklmnopqrstuvwxyz0123456789==",
+        "error: wanted sha512-0123456789abcdefghijklmnopqrstuvwxyz/q==",
+    ),
+    (
+        "[E626 06:24:44.903 ProcessGroup.cpp:616] watchdog failed",
+        "[E1206 18:44:12.715 ProcessGroup.cpp:616] watchdog failed",
+    ),
+    (
         "error: took 3m12s",
         "error: took 41s",
         "error: took 1h2m3.5s",
@@ -886,6 +918,12 @@ APART = (
     "ImportError: libnccl.so.2: cannot open shared object file: No such file or directory",
     "bash: foo: command not found",
     "bash: bar: command not found",
+    "Error: Can't resolve 'lodash' in '/app/src'",
+    "Error: Can't resolve 'axios' in '/app/src'",
+    "a.rb:3:in `rows': undefined method `strip' for nil (NoMethodError)",
+    "a.rb:3:in `rows': undefined variable `strip' for nil (NameError)",
+    f"error: {'a: ' * 80}certificate has expired",
+    f"error: {'a: ' * 80}self-signed certificate",
 )
 
 

@@ -62,6 +62,27 @@ def test_different_failures_stay_apart() -> None:
     assert len(set(keys.values())) >= 0.98 * len(keys), together
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        "\nreal\t1m2.345s\nuser\t0m1.2s\nsys\t0m0.3s\n",
+        "Cleaning up temporary files...\nDone.\n",
+        "Uploading logs to s3://bucket/run-17/log.txt ... done\n",
+        "make: *** [Makefile:12: train] Error 1\n",
+        "Finished at 2031-01-02 03:04:05, elapsed 12.3 s, exit code: 1\n",
+    ],
+)
+def test_what_a_script_prints_at_the_end_changes_little(after: str) -> None:
+    outputs = [each for failure in FAILURES for each in failure.terminations()[:1]]
+    changed = [
+        signature(termination, output).title
+        for termination, output in outputs
+        if signature(termination, output).key
+        != signature(termination, f"{output.rstrip()}\n{after}").key
+    ]
+    assert len(changed) <= 0.02 * len(FAILURES), changed
+
+
 def test_generic_texts_are_told() -> None:
     wrong = [each.name for each in FAILURES if signatures(each)[0].generic is not each.generic]
     assert wrong == []
@@ -151,6 +172,51 @@ Caused by:
         ("error: a\n\nCaused by:\n  b\n\nCaused by:\n  c failed\n", "error: a: b: c failed"),
         (f"{CHAIN}\nfatal: later\n", "fatal: later"),
         ("rake aborted!\nerror: x\n\nCaused by:\nPG::Error: y\n", "PG::Error: y"),
+        # A head that tells only the kind of the error takes the line below it.
+        (
+            "--> FOAM FATAL ERROR: (openfoam-2112)\nno field U\n    in file a.C at line 3.\n",
+            "--> FOAM FATAL ERROR: (openfoam#) no field U",
+        ),
+        ("03:14:54    Compilation Error\n  no node x\n", "# Compilation Error no node x"),
+        # What Node says below the frames of an error, and an exception that points above itself.
+        (
+            (
+                "TypeError: fetch failed\n    at get (/app/a.mjs:3:1) {\n  [cause]: Error: read E\n"
+                "      at TLSWrap.onRead (node:internal/streams:1:2) {\n    code: 'X'\n"
+            ),
+            "Error: read E (streams:TLSWrap.onRead)",
+        ),
+        (
+            TRACEBACK + TRACEBACK.replace("bad shape\n", "not up. See root cause above.\n"),
+            "ValueError: bad shape (train:main)",
+        ),
+        # An exception without a message has none below it either.
+        (TRACEBACK.replace(": bad shape\n", "\nfine\n"), "ValueError (train:main)"),
+        # Frames that a dying Python prints are no traceback, whatever follows them.
+        (
+            'Fatal Python error: Aborted\n\nThread 0x1:\n  File "a.py", line 1 in f\nDone.\n',
+            "Fatal Python error: Aborted (a:f)",
+        ),
+        # What was tried again, what is said about errors at large, counts of them, and how a
+        # script ended come after what tells the failure.
+        (
+            "disk quota exceeded\nerror: no answer, retrying in 3 s\nhost gone: invalid\n",
+            "host gone: invalid",
+        ),
+        ("error: bad row\nHTTP errors are often intermittent\n", "error: bad row"),
+        ("error: bad row\nSet X to print the stack trace of errors.\n", "error: bad row"),
+        ("error: bad row\npack compiled with 2 errors in 31 ms\n", "error: bad row"),
+        ("n1 : lost=1\nerror: bad row\nn1 : ok=1 changed=0 failed=1\n", "error: bad row"),
+        ("/bin/sh: line 1: 7 Killed  ./run\nended after 3 s, exit code: 1\n", "Killed"),
+        (
+            "a.cu(3): error: no x\n1 error detected in the compilation of a.cu.\n",
+            "<path>.cu(#): error: no x",
+        ),
+        ("cp: a: Is a directory\nDone.\n", "cp: a: Is a directory"),
+        (
+            "time step errors : sum local = 105551\nerror: bad row\nerrors : sum local = 3\n",
+            "error: bad row",
+        ),
         # Lines of `docker build` have the number of the step and a time.
         (
             (
