@@ -26,6 +26,7 @@ from sessions_app.services.failures.count import (
     stretch_count,
 )
 from sessions_app.services.failures.days import day_sum
+from sessions_app.services.failures.figures import OTHER_TITLE
 from sessions_app.services.sessions import retention
 from tests import factories
 from tests.agent import Api, admin
@@ -231,6 +232,21 @@ def test_what_was_not_seen_for_longest_is_dropped(at: Project, monkeypatch: Any)
         failed(factories.submit(at), f"error: {word}\n")
         failures_count()
     assert [title for title, *_ in figures()] == ["error: one", "error: three"]
+
+
+def test_what_counts_as_other_is_one_of_the_most(at: Project, monkeypatch: Any) -> None:
+    monkeypatch.setattr(count, "MOST_OF_PROJECT", 2)
+    monkeypatch.setattr(count, "MOST_NEW", 2)
+    for word in ("one", "two", "three"):
+        failed(factories.submit(at), f"error: {word}\n")
+        failures_count()
+        assert FailureSignature.objects.count() <= 2
+    assert [title for title, *_ in figures()] == ["error: two", OTHER_TITLE]
+    FailureSignature.objects.all().delete()
+    for word in ("four", "five", "six", "seven"):
+        failed(factories.submit(at), f"error: {word}\n")
+    failures_count()  # all at once
+    assert [title for title, *_ in figures()] == ["error: five", OTHER_TITLE]
 
 
 def test_old_figures_are_forgotten(at: Project) -> None:
