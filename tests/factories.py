@@ -153,14 +153,15 @@ def schedule(project: Project, owner: User, **fields: Any) -> Schedule:
     return made
 
 
-def start(session: Session) -> Session:
-    """Let a session run on `node-1` under a token, without an executor."""
+def start(session: Session, executor: str = "") -> Session:
+    """Let a session run on `node-1` under a token, without a lease; `executor` is only a name."""
     (token,) = next_fencing_tokens(1)
     for status, time_field in ((Status.SCHEDULED, "scheduled_at"), (Status.RUNNING, "started_at")):
         with transaction.atomic():
             (locked,) = lock_sessions([session.pk])
             now = database_now()
             values = {"status": status, time_field: now, "node": "node-1", "fencing_token": token}
+            values |= {"executor": executor} if executor else {}
             event = Event(EVENT_TYPES[status], {"fencing_token": token})
             sessions_change([Change(locked, values, [event])], now=now)
     session.refresh_from_db()

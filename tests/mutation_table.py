@@ -145,6 +145,10 @@ PAIRS = [
     ),
     Pair("cancelSessions", "POST", "sessions/bulk-cancel/", {"filter": {"job_set": "night"}}),
     Pair(
+        *("giveUpSessions", "POST", "sessions/bulk-give-up/"),
+        {"filter": {"retry_state": "parked"}, "limit": 5},
+    ),
+    Pair(
         *("preemptSessions", "POST", "sessions/bulk-preempt/"),
         {"filter": {"status": "RUNNING"}, "reason": "room", "limit": 5},
     ),

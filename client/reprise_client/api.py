@@ -212,6 +212,24 @@ class Client(
         path = "/sessions/bulk-retry/"
         return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
 
+    def sessions_give_up_bulk(
+        self,
+        filters: Mapping[str, Any],
+        *,
+        dry_run: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> BulkChanges:
+        """End the parked chains whose newest attempts match the filters.
+
+        Others are refused, also those that ended before. Otherwise it works like `give_up`, page by
+        page like `sessions_cancel_bulk`. A call without an answer is not sent again: the second one
+        would refuse what the first one gave up.
+        """
+        body = self._bulk(filters, dry_run=dry_run, limit=limit, after=after)
+        path = "/sessions/bulk-give-up/"
+        return self._send(BulkChanges, "POST", path, body, idempotent=dry_run)
+
     def sessions_preempt_bulk(
         self,
         filters: Mapping[str, Any],

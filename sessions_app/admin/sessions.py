@@ -1,4 +1,4 @@
-"""The pages of sessions: show, cancel, preempt, reprioritize and retry."""
+"""The pages of sessions: show, cancel, preempt, reprioritize, retry and give up."""
 
 from collections.abc import Callable
 from typing import Any
@@ -100,7 +100,10 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     search_fields = ("pk",)
     search_help_text = "the start of an id, or of a chain's name"
     list_before_template = "admin/sessions_note.html"
-    actions: Any = ("cancel_chains", "preempt_sessions", "prioritize_sessions", "retry_sessions")
+    actions: Any = (
+        *("cancel_chains", "preempt_sessions", "prioritize_sessions"),
+        *("retry_sessions", "give_up_chains"),
+    )
 
     def found(self, queryset: QuerySet[Any], text: str) -> QuerySet[Any]:
         """Search by a range of ids, or by the beginning of a chain's name within each project."""
@@ -163,6 +166,11 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
     def retry_sessions(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
         """Retry the chosen sessions that are the newest of their chains."""
         return self._bulk(request, rows, "retry")
+
+    @admin.action(description="Give up parked chains", permissions=["view"])
+    def give_up_chains(self, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        """End the chains of the chosen sessions that are parked."""
+        return self._bulk(request, rows, "give_up")
 
     def _bulk(self, request: HttpRequest, rows: QuerySet[Any], act: str) -> HttpResponse | None:
         """Find out on which of them the act is possible. The web pages ask, and do it."""

@@ -47,6 +47,7 @@ urlpatterns = [
     path("sessions/", session_views.SessionsView.as_view(), name="api-sessions"),
     path("sessions/bulk/", bulk_views.SessionsBulkView.as_view()),
     path("sessions/bulk-cancel/", bulk_action_views.BulkCancelView.as_view()),
+    path("sessions/bulk-give-up/", bulk_action_views.BulkGiveUpView.as_view()),
     path("sessions/bulk-preempt/", bulk_action_views.BulkPreemptView.as_view()),
     path("sessions/bulk-update/", bulk_action_views.BulkUpdateView.as_view()),
     path("sessions/bulk-retry/", bulk_action_views.BulkRetryView.as_view()),

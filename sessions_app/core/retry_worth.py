@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import zip_longest
 from typing import NamedTuple
 
+from sessions_app.core.node_addresses import is_node, node_address
 from sessions_app.core.states import RetryState, Status
 
 SHORTEST = 0.01
@@ -54,6 +55,7 @@ class Attempt(NamedTuple):
     node: str
     step: float | None = None
     saved: float | None = None
+    executor: str = ""
 
     @property
     def failed(self) -> bool:
@@ -74,7 +76,7 @@ class Attempt(NamedTuple):
             Dimension.QUEUE: self.queue,
             Dimension.OWNER: self.owner,
             Dimension.IMAGE: self.image,
-            Dimension.NODE: self.node,
+            Dimension.NODE: node_address(self.executor, self.node),
         }
         if self.failed:
             found |= {
@@ -84,6 +86,14 @@ class Attempt(NamedTuple):
                 Dimension.SIGNATURE: self.signature,
             }
         return {Dimension.ALL: "", **{key: value for key, value in found.items() if value}}
+
+    def has(self, wanted: Mapping[Dimension, str]) -> bool:
+        """Return whether it has these values; its node may be given by its name alone."""
+        own = self.values
+        return all(
+            is_node(own.get(key, ""), value) if key is Dimension.NODE else own.get(key) == value
+            for key, value in wanted.items()
+        )
 
 
 @dataclass(slots=True)
@@ -131,15 +141,13 @@ def worth_of(
     order. The chain counts under each value that one of its attempts has; what an attempt took
     counts under its own values. Attempts that do not have all values of `having` are left out.
     """
-    wanted = (having or {}).items()
     found: dict[Value, Worth] = {}
     kept = kept_parts(attempts)
     for at, attempt in enumerate(attempts):
         following = attempts[at + 1] if at + 1 < len(attempts) else None
-        values = attempt.values.items()
-        if not wanted <= values:
+        if not attempt.has(having or {}):
             continue
-        for value in values:
+        for value in attempt.values.items():
             each = found.setdefault(value, Worth())
             each.attempts += 1
             each.run += attempt.ran

@@ -1,7 +1,9 @@
 """Events as JSON for every door and for webhooks."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from retry.breakers import CLUSTER
 from sessions_app.eventlog.reading import LoggedEvent
 from sessions_app.models import SessionEvent
 from sessions_app.models.events import ARCHIVED
@@ -20,6 +22,21 @@ def event_json(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
         "job_set": event.job_set,
         "attempt": event.attempt,
         "time": event.time,
-        # An archive event holds the whole session, which is shown where sessions are.
-        "data": {} if event.type == ARCHIVED else event.data,
+        "data": _told(event),
     }
+
+
+def _told(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
+    if event.type == ARCHIVED:
+        return {}  # it holds the whole session, which is shown where sessions are
+    data: dict[str, Any] = event.data
+    of_cluster = event.type.startswith("breaker.") and data["scope"] == CLUSTER
+    return without_person(data) if of_cluster else data
+
+
+def without_person(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an event of the cluster's breaker says to people of a project.
+
+    They see that it turned, but not who did that, nor what they said.
+    """
+    return {**data, "by": "", "reason": ""} if data["by"] else dict(data)

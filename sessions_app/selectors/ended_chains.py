@@ -17,7 +17,7 @@ MOST = 100_000
 ATTEMPT = """
     a.retry_count, a.status, a.started_at, a.finished_at, a.retry_cause, coalesce(d.rule, ''),
     a.failure_signature, q.name, coalesce(u.username, ''), coalesce(c.image, ''), a.node,
-    (a.progress->>'step')::float8, (a.progress->>'checkpoint_step')::float8
+    (a.progress->>'step')::float8, (a.progress->>'checkpoint_step')::float8, a.executor
 """
 """The fields of an `Attempt` in SQL, of a session `a` with `JOINS`."""
 JOINS = """
@@ -44,7 +44,7 @@ _ATTEMPTS = f"""
             AND (%(queue)s::text IS NULL OR q.name = %(queue)s)
             AND (%(owner)s::text IS NULL OR u.username = %(owner)s)
             AND (%(image)s::text IS NULL OR c.image = %(image)s)
-            AND (%(node)s::text IS NULL OR a.node = %(node)s)
+            AND (%(node)s::text IS NULL OR %(node)s IN (a.node, a.executor || '/' || a.node))
             AND (%(cause)s::text IS NULL OR a.status = 'ERROR' AND a.retry_cause = %(cause)s)
             AND (%(rule)s::text IS NULL OR d.rule = %(rule)s)
             AND (%(policy)s::text IS NULL OR starts_with(d.rule, %(policy)s || '/'))

@@ -14,6 +14,7 @@ from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.db.bulk import array
 from sessions_app.models import Project
 from sessions_app.models.failures import Dimension
+from sessions_app.selectors.failure_nodes import node_values
 from sessions_app.selectors.sessions import project_resolve
 
 BINS = 24
@@ -44,7 +45,7 @@ def _of_parts(select: str) -> str:
 _ADDED = _of_parts("""
     SELECT project_id, key, sessions, chains, recovered_chains, lost_run_seconds FROM {table}
     WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
-        AND value = %(value)s AND {time} AND (%(key)s::text IS NULL OR key = %(key)s)
+        AND value = ANY(%(values)s::text[]) AND {time} AND (%(key)s::text IS NULL OR key = %(key)s)
 """)
 _LIST = f"""
     WITH figures AS (
@@ -78,7 +79,7 @@ _BINS = """
         %(end)s, %(bins)s) - 1, sum(h.sessions)::bigint
     FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
     JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
-    WHERE h.dimension = %(dimension)s AND h.value = %(value)s
+    WHERE h.dimension = %(dimension)s AND h.value = ANY(%(values)s::text[])
         AND h.hour >= %(since)s AND h.hour < %(until)s
     GROUP BY 1, 2, 3
 """
@@ -178,17 +179,17 @@ class Failure:
 def failures_listed(
     projects: Sequence[int], wanted: FailuresWanted, *, offset: int = 0, limit: int
 ) -> list[Failure]:
-    """Return the failures of projects, in four statements."""
-    times = _times(wanted)
-    rows = _rows(projects, wanted, times, offset, limit)
+    """Return the failures of projects, in four statements; by the name of a node in five."""
+    by_name = wanted.dimension is Dimension.NODE
+    values = node_values(projects, wanted.value) if by_name else [wanted.value]
+    figures = {**_times(wanted), "dimension": wanted.dimension.value, "values": array(values)}
+    rows = _rows(projects, wanted, figures, offset, limit)
     if not rows:
         return []
     asked: dict[str, Any] = {
-        **times,
+        **figures,
         "projects": array(row.project_id for row in rows),
         "keys": array(row.key for row in rows),
-        "dimension": wanted.dimension.value,
-        "value": wanted.value,
         "begin": wanted.since.timestamp(),
         "end": wanted.until.timestamp(),
         "bins": BINS,
@@ -258,15 +259,13 @@ def _times(wanted: FailuresWanted) -> dict[str, Any]:
 def _rows(
     projects: Sequence[int],
     wanted: FailuresWanted,
-    times: dict[str, Any],
+    figures: dict[str, Any],
     offset: int,
     limit: int,
 ) -> list[Failure]:
     asked: dict[str, Any] = {
-        **times,
+        **figures,
         "projects": array(projects),
-        "dimension": wanted.dimension.value,
-        "value": wanted.value,
         "key": wanted.key,
         "cause": wanted.cause,
         "muted": wanted.muted,

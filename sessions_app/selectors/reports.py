@@ -24,6 +24,11 @@ TOP = 1_000
 """Maximum number of values of a report; all others are one row."""
 _DAY = timedelta(days=1)
 
+# A node may be given by its name alone.
+_HAVING = """
+    (%(value)s::text IS NULL OR value = %(value)s
+        OR dimension = 'node' AND right(value, length(%(value)s) + 1) = '/' || %(value)s)
+"""
 # The values that cost most have rows of their own; all others, and those that were others on their
 # day already, are the row "".
 _FIGURES = """
@@ -36,7 +41,7 @@ _FIGURES = """
         FROM sessions_app_retryday
         WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
             AND day >= %(since)s AND day < %(until)s
-            AND (%(value)s::text IS NULL OR value = %(value)s)
+            AND {having}
         GROUP BY 1
     ), placed AS (
         SELECT *, row_number() OVER (ORDER BY key = '', wasted DESC, chains DESC, key) AS place
@@ -53,7 +58,7 @@ _RECOVERIES = """
     FROM (SELECT {key} AS key, recoveries FROM sessions_app_retryday
         WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
             AND day >= %(since)s AND day < %(until)s
-            AND (%(value)s::text IS NULL OR value = %(value)s) AND recovered > 0) AS d
+            AND {having} AND recovered > 0) AS d
     CROSS JOIN LATERAL unnest(d.recoveries) WITH ORDINALITY AS u(chains, bucket)
     WHERE u.chains > 0 GROUP BY 1, 2
 """
@@ -208,9 +213,11 @@ def _rolled_up(projects: Sequence[int], wanted: ReportWanted, by: str) -> dict[s
     }
     key = _KEYS[DAY if by == DAY else ""]
     with connection.cursor() as cursor:
-        cursor.execute(_FIGURES.format(key=key), asked)
+        cursor.execute(_FIGURES.format(key=key, having=_HAVING), asked)
         found = {row[0]: Worth(*row[1:]) for row in cursor.fetchall()}
-        cursor.execute(_RECOVERIES.format(key=key), {**asked, "shown": array(found)})
+        cursor.execute(
+            _RECOVERIES.format(key=key, having=_HAVING), {**asked, "shown": array(found)}
+        )
         for value, bucket, chains in cursor.fetchall():
             found[value].recoveries[bucket] = chains
     return found

@@ -87,6 +87,7 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("POST", "sessions/bulk/"): row(200, **NO_EXECUTORS),
     # So has each session that the filter means; see test_rest_bulk_actions.
     ("POST", "sessions/bulk-cancel/"): row(200, **NO_EXECUTORS),
+    ("POST", "sessions/bulk-give-up/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/bulk-preempt/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/bulk-retry/"): row(200, **NO_EXECUTORS),
     ("POST", "sessions/bulk-update/"): row(200, **NO_EXECUTORS),
@@ -285,6 +286,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("POST", "sessions/bulk/"): {"sessions": [{"project": "acme/work", "command": ["true"]}]},
     ("POST", "sessions/bulk-cancel/"): {"filter": {}},
     ("PATCH", FAILURE): {"muted": True},
+    ("POST", "sessions/bulk-give-up/"): {"filter": {}},
     ("POST", "sessions/bulk-preempt/"): {"filter": {}},
     ("POST", "sessions/bulk-retry/"): {"filter": {}},
     ("POST", "sessions/bulk-update/"): {"filter": {}, "priority": 5},

@@ -234,6 +234,21 @@ def test_the_priority_of_what_waits_can_be_changed(client: Client, project: Proj
     assert [factories.reread(each).priority for each in (running, waiting)] == [0, 5]
 
 
+def test_parked_chains_are_retried_or_given_up(client: Client, project: Project) -> None:
+    first, second = (factories.parked(project) for _ in range(2))
+    running = factories.start(factories.submit(project))
+    confirm(client, choose(client, "retry_sessions", first))
+    asked = choose(client, "give_up_chains", first, second, running)
+    assert "Give up 1 session" in text_of(asked)
+    assert "the session is not the newest attempt of a parked chain" in text_of(asked)
+    assert "1 of 1 given up" in text_of(confirm(client, asked))
+    assert [factories.reread(each).retry_state for each in (first, second)] == [
+        "retried",
+        "exhausted",
+    ]
+    assert audited_acts().filter(action="retry.give_up", actor="root").count() == 1
+
+
 @pytest.mark.parametrize("name", ["cancel_chains", "retry_sessions"])
 def test_choosing_many_costs_no_statement_for_each(
     client: Client, project: Project, name: str

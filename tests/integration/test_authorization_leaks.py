@@ -211,6 +211,10 @@ NAMES = {
         {"filter": {"project": "{project}"}, "dry_run": True},
         "filter.project",
     ),
+    "sessions/bulk-give-up/": (
+        {"filter": {"project": "{project}"}, "dry_run": True},
+        "filter.project",
+    ),
     "sessions/bulk-preempt/": (
         {"filter": {"project": "{project}"}, "dry_run": True},
         "filter.project",

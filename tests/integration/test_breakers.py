@@ -17,6 +17,7 @@ from reprise.monitoring.metrics import _Database
 from reprise.operations.work import breakers as night_lines
 from retry.evidence.termination import Termination
 from sessions_app.db import steps
+from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import (
     AuditEntry,
     Breaker,
@@ -29,6 +30,7 @@ from sessions_app.models import (
     RetrySettings,
     Session,
     SessionEvent,
+    WebhookDelivery,
 )
 from sessions_app.models.tenants import Role
 from sessions_app.selectors.breakers import breakers_open
@@ -42,6 +44,8 @@ from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.failures.count import failures_count
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import sweep_retries
+from sessions_app.webhooks.endpoints import webhook_create
+from sessions_app.webhooks.reader import log_read, log_read_behind
 from tests import factories
 from tests.agent import Api, admin
 from tests.factories import decision, policy, reread, tip
@@ -535,6 +539,61 @@ def test_the_clusters_events_are_told_once_and_name_nobody_to_others(at: Project
     for api, reason, by in ((root, "fine", "ann"), (viewer, "", "")):
         (closed,) = api.read(path)["results"]
         assert (closed["type"], closed["reason"], closed["by"]) == ("closed", reason, by)
+
+
+def test_the_clusters_breaker_by_hand_is_told_in_the_projects_that_failed_so(at: Project) -> None:
+    """As one that opened by itself: in their webhooks, too, and without who did it."""
+    second, muted, other, long_ago = (factories.project() for _ in range(4))
+    (failing, *_) = (chains(each, 1)[0] for each in (at, second, muted, long_ago))
+    chains(other, 1, "error: disk is full\n")
+    failures_count()
+    FailureSignature.objects.filter(project=muted).update(muted=True)
+    before = F("last_seen") - timedelta(days=2)
+    FailureSignature.objects.filter(project=long_ago).update(last_seen=before)
+    for each in (at, other):
+        url = "https://example.com/"
+        webhook_create(project=each, url=url, event_types=[], description="", by="root")
+    signature = failing.failure_signature
+    breaker = breaker_open(None, None, signature, reason="ask bob", by="ann")
+    breaker_close(breaker.pk, reason="bob is back", mute=False, by="ann")
+    breaker_open(None, None, signature, reason="again", by="ann")
+
+    told = SessionEvent.objects.filter(session_id=breaker.pk).order_by("seq")
+    of = list(told.values_list("type", "project_id"))
+    types = ("breaker.opened", "breaker.closed", "breaker.opened")
+    assert of == [(name, each.pk) for name in types for each in (at, second)]
+    while log_read().more or log_read_behind():
+        pass
+    sent = WebhookDelivery.objects.filter(type__startswith="breaker.").order_by("pk")
+    assert list(sent.values_list("type", "endpoint__project_id")) == [
+        (name, at.pk) for name in types
+    ]
+    shown = event_json(told[0])["data"]
+    assert (shown["scope"], shown["signature"]) == ("cluster", signature)
+    assert (shown["by"], shown["reason"]) == ("", "")
+    (newest, *_) = admin().read(f"breakers/{breaker.pk}/events/")["results"]
+    assert (newest["by"], newest["reason"]) == ("ann", "again")
+    assert check_all() == []
+
+
+def test_a_projects_breaker_by_hand_says_who_did_it(at: Project) -> None:
+    breaker = breaker_open(at, None, "0123456789ab", reason="known", by="ann")
+    (told,) = SessionEvent.objects.filter(session_id=breaker.pk)
+    shown = event_json(told)["data"]
+    assert (told.project_id, shown["by"], shown["reason"]) == (at.pk, "ann", "known")
+
+
+def test_opening_by_hand_costs_the_same_for_many_projects(at: Project) -> None:
+    def cost(count: int, signature: str) -> int:
+        for _ in range(count):
+            session = chains(factories.project(), 1)[0]
+            factories.failure(session, key=signature)
+        with CaptureQueriesContext(connection) as seen:
+            breaker_open(None, None, signature, reason="known", by="ann")
+        return len(seen)
+
+    assert at
+    assert cost(2, "0123456789ab") == cost(5, "ba9876543210")
 
 
 def test_it_is_measured_and_swept_by_the_task(at: Project) -> None:

@@ -25,6 +25,8 @@ from sessions_app.services.failures.count import (
     failures_rebuild,
     stretch_count,
 )
+from sessions_app.services.failures.days import day_sum
+from sessions_app.services.failures.figures import OTHER_TITLE
 from sessions_app.services.sessions import retention
 from tests import factories
 from tests.agent import Api, admin
@@ -37,9 +39,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 RETRIED = policy(max_retries=3)
 
 
-def failed(session: Session, text: str, **facts: Any) -> Session:
+def failed(session: Session, text: str, executor: str = "", **facts: Any) -> Session:
     """Run a session until it fails with a text."""
-    factories.start(session)
+    factories.start(session, executor)
     sessions_settle({session.pk: End(Termination(exit_code=1, **facts), log_tail=text)})
     return reread(session)
 
@@ -106,6 +108,61 @@ def test_a_rebuild_reads_archived_chains_from_the_log(at: Project) -> None:
     failures_rebuild()
     assert (figures(), hours()) == before
     assert FailureSignature.objects.get().muted
+
+
+def test_nodes_of_two_executors_are_told_apart(at: Project, api: Api) -> None:
+    roots = [
+        failed(factories.submit(at), "error: disk is full\n", executor)
+        for executor in ("a", "b", "b", "")
+    ]
+    failures_count()
+    # Without an executor it is as counted by a release that had names alone.
+    expected = {"a/node-1": 1, "b/node-1": 2, "node-1": 1}
+
+    def nodes(query: str = "") -> dict[str, int]:
+        (shown,) = api.read(f"failures/?project=acme/work{query}")["results"]
+        assert sum(shown["sparkline"]) == shown["sessions"]
+        assert shown["sessions"] == asked[query]
+        return {each["value"]: each["sessions"] for each in shown["nodes"]}
+
+    asked = {"": 4, "&node=node-1": 4, "&node=b/node-1": 2, "&node=a/node-1": 1}
+    for query in asked:
+        assert nodes(query) == expected
+    for query in ("node=c/node-1", "node=1", "node=/node-1", "node=b"):
+        assert api.read(f"failures/?{query}")["results"] == []
+    before = hours()
+    retention.chains_archive([each.pk for each in roots], database_now() + timedelta(days=1))
+    assert not Session.objects.exists()
+    failures_rebuild()
+    assert hours() == before
+
+
+def test_the_days_that_are_summed_have_the_nodes_by_name_too(at: Project, api: Api) -> None:
+    for executor in ("a", "b"):
+        failed(factories.submit(at), "error: disk is full\n", executor)
+    failures_count()
+    now = database_now()
+    hour = now.replace(hour=5, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    FailureHour.objects.update(hour=hour)
+    while day_sum(now.date()):
+        pass
+    FailureHour.objects.all().delete()
+    since = (now - timedelta(days=4)).isoformat().replace("+00:00", "Z")
+    for node, sessions in (("node-1", 2), ("a/node-1", 1)):
+        (found,) = api.read(f"failures/?since={since}&node={node}")["results"]
+        assert found["sessions"] == sessions
+
+
+def test_filters_by_node_take_as_many_statements_for_many(at: Project, api: Api) -> None:
+    taken = []
+    for executors in ("a", "bcdef"):
+        for executor in executors:
+            failed(factories.submit(at), f"error: {executor}\n", executor)
+        failures_count()
+        with CaptureQueriesContext(connection) as queries:
+            api.read("failures/?project=acme/work&node=node-1")
+        taken.append(len([each for each in queries if "failure" in each["sql"]]))
+    assert taken == [4, 4]
 
 
 def test_too_many_new_signatures_count_as_other(at: Project, monkeypatch: Any) -> None:
@@ -175,6 +232,21 @@ def test_what_was_not_seen_for_longest_is_dropped(at: Project, monkeypatch: Any)
         failed(factories.submit(at), f"error: {word}\n")
         failures_count()
     assert [title for title, *_ in figures()] == ["error: one", "error: three"]
+
+
+def test_what_counts_as_other_is_one_of_the_most(at: Project, monkeypatch: Any) -> None:
+    monkeypatch.setattr(count, "MOST_OF_PROJECT", 2)
+    monkeypatch.setattr(count, "MOST_NEW", 2)
+    for word in ("one", "two", "three"):
+        failed(factories.submit(at), f"error: {word}\n")
+        failures_count()
+        assert FailureSignature.objects.count() <= 2
+    assert [title for title, *_ in figures()] == ["error: two", OTHER_TITLE]
+    FailureSignature.objects.all().delete()
+    for word in ("four", "five", "six", "seven"):
+        failed(factories.submit(at), f"error: {word}\n")
+    failures_count()  # all at once
+    assert [title for title, *_ in figures()] == ["error: five", OTHER_TITLE]
 
 
 def test_old_figures_are_forgotten(at: Project) -> None:

@@ -240,6 +240,30 @@ def test_priorities_by_filter(graph: Graph, at: Project, ann: User) -> None:
     assert refusal(graph, "updateSession", id=str(running.pk), priority=1) == ("CONFLICT", None)
 
 
+def test_parked_chains_are_given_up_by_filter(graph: Graph, at: Project, ann: User) -> None:
+    mine, theirs = factories.parked(at, owner=ann), factories.parked(at)
+    ended = factories.settle(factories.start(factories.submit(at, owner=ann)))
+
+    def shown(**more: Any) -> dict[str, tuple[str, list[str]]]:
+        fields = "results { sessionId outcome errors { code } }"
+        results = done(graph, "giveUpSessions", fields, filter={"status": "ERROR"}, **more)
+        return {
+            each["sessionId"]: (each["outcome"], [error["code"] for error in each["errors"]])
+            for each in results["results"]
+        }
+
+    expected = {
+        str(mine.pk): ("given_up", []),
+        str(theirs.pk): ("refused", ["NOT_PERMITTED"]),
+        str(ended.pk): ("refused", ["CONFLICT"]),
+    }
+    assert shown(dryRun=True) == expected
+    assert factories.reread(mine).retry_state == "parked"
+    assert shown() == expected
+    states = [factories.reread(each).retry_state for each in (mine, theirs)]
+    assert states == ["exhausted", "parked"]
+
+
 def test_runs_by_filter_are_preempted(at: Project) -> None:
     mia = Graph(factories.token(factories.user("mia", project=at, role=Role.MAINTAINER)))
     running = factories.start(factories.submit(at, job_set="night"))

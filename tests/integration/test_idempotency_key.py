@@ -56,6 +56,7 @@ def test_the_longest_key_has_room_for_retries(api: Api) -> None:
     [
         ("POST", "sessions/bulk/"),
         ("POST", "sessions/bulk-retry/"),
+        ("POST", "sessions/bulk-give-up/"),
         ("POST", "sessions/bulk-preempt/"),
         ("POST", "sessions/{id}/cancel/"),
         ("POST", "sessions/{id}/retry/"),

@@ -12,6 +12,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
+from sessions_app.db import steps
 from sessions_app.locks import database_now
 from sessions_app.models import (
     FailureReader,
@@ -29,7 +30,8 @@ from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.over_budget import over_budget_resume
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.sessions.cancel import chains_cancel
-from tests.factories import policy, queue, submit
+from tests.factories import policy, project, queue, submit
+from tests.integration.test_storm_limits import due_again, limits
 from tests.invariants import check_all
 from tests.racing import race
 
@@ -145,6 +147,61 @@ def test_every_scope_binds(at: Project, owner: User) -> None:
 
 
 @pytest.mark.django_db
+def test_the_budget_of_a_domain_binds_its_projects_together(at: Project, owner: User) -> None:
+    budget(None, burst=9)
+    values = {"ratio": 0, "burst": 2, "window": 60, "over": "postpone", "platform": False}
+    RetrySettings.objects.create(domain=at.domain, project=None, retry_budget=values)
+    other = project("other")
+    assert other.domain_id == at.domain_id
+    sessions = [*failed(at, owner, 2), *failed(other, owner, 2)]
+    assert retries_dispatch() == DispatchResult(4, 2, 2)
+    assert held(sessions) == [False, False, True, True]
+    keys = {RetryDecision.objects.get(session=each).held_key for each in sessions[2:]}
+    assert keys == {f"domain:{at.domain_id}"}
+    assert [retries_counted(scope) for scope in ("cluster", *keys)] == [2, 2]
+
+
+@pytest.mark.django_db
+def test_a_retry_that_waits_for_its_slot_is_not_charged(at: Project, owner: User) -> None:
+    """The budget lets it go, but its child is not made: others may use its room."""
+    budget(at, burst=2)
+    limits(cluster=1)
+    sessions = failed(at, owner, 3)
+    assert retries_dispatch() == DispatchResult(3, 1, 1, 1)
+    assert held(sessions) == [False, False, True]
+    assert retries_counted(f"project:{at.pk}") == 1
+    limits(cluster=None)
+    due_again(sessions[1])
+    assert retries_dispatch().dispatched == 1
+    assert retries_counted(f"project:{at.pk}") == 2
+    assert check_all() == []
+
+
+@pytest.mark.parametrize("place", ["dispatch.before_commit", "dispatch.after_commit"])
+@pytest.mark.django_db(transaction=True)
+def test_a_death_around_the_commit_charges_what_was_made(
+    at: Project, owner: User, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget(at, burst=2)
+    failed(at, owner, 3)
+
+    def dies(name: str) -> None:
+        if name == place:
+            raise RuntimeError(name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "failpoint", dies)
+        with pytest.raises(RuntimeError):
+            retries_dispatch()
+    made = Session.objects.exclude(parent=None).count()
+    assert retries_counted(f"project:{at.pk}") == made == (2 if "after" in place else 0)
+    while retries_dispatch().claimed:
+        pass
+    assert retries_counted(f"project:{at.pk}") == Session.objects.exclude(parent=None).count() == 2
+    assert check_all() == []
+
+
+@pytest.mark.django_db
 def test_causes_of_the_platform_count_if_asked(at: Project, owner: User) -> None:
     budget(at, burst=0)
     failed(at, owner, 1, PREEMPTED)
@@ -163,6 +220,12 @@ def test_manual_retries_neither_count_nor_wait(at: Project, owner: User) -> None
     session_retry(session.pk, session.root_id, by="ada")
     assert Session.objects.filter(parent=session).exists()
     assert not RetryBudgetMinute.objects.exists()
+    budget(at, burst=0, over="fail")
+    assert budgets_sweep() == 1
+    (ended,) = failed(at, owner, 1)
+    assert RetryDecision.objects.get(session=ended).reason == "shared_budget_spent"
+    session_retry(ended.pk, ended.root_id, by="ada")
+    assert retries_counted(f"project:{at.pk}") == 0
     assert check_all() == []
 
 

@@ -1,4 +1,4 @@
-"""Bulk retry, cancel, preempt and update: page after page, with an outcome for each session."""
+"""Bulk retry, cancel, give up, preempt and update: page after page, with an outcome for each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="With --all: do not ask for confirmation.")
 ]
 STYLES = {
-    **dict.fromkeys(("retried", "cancelled", "preempted", "updated"), "green"),
+    **dict.fromkeys(("retried", "cancelled", "given_up", "preempted", "updated"), "green"),
     "scheduled": "yellow",
     "refused": "red",
 }
@@ -110,7 +110,7 @@ def _table(results: Iterable[BulkChange]) -> RenderableType:
         (
             [
                 item.session_id,
-                Text(item.outcome, STYLES.get(item.outcome, "")),
+                Text(_words(item.outcome), STYLES.get(item.outcome, "")),
                 item.next_session_id or when(item.due_at, now),
                 str((item.problem or {}).get("detail", "")),
             ]
@@ -119,9 +119,13 @@ def _table(results: Iterable[BulkChange]) -> RenderableType:
     )
 
 
+def _words(outcome: str) -> str:
+    return outcome.replace("_", " ")
+
+
 def _summary(results: Iterable[BulkChange], dry_run: bool) -> str:
     counts = Counter(item.outcome for item in results)
-    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    summary = ", ".join(f"{count} {_words(outcome)}" for outcome, count in counts.items())
     if not summary:
         return "no session matches"
     return f"a dry run, nothing was changed: {summary}" if dry_run else summary

@@ -36,7 +36,9 @@ class Wanted:
     cause: Annotated[str | None, typer.Option(help="Cause, such as oom_killed.")] = None
     queue: Annotated[str | None, typer.Option(help="Only failures in this queue.")] = None
     image: Annotated[str | None, typer.Option(help="Only failures of this image.")] = None
-    node: Annotated[str | None, typer.Option(help="Only failures on this node.")] = None
+    node: Annotated[
+        str | None, typer.Option(help="Only failures on this node: NAME or EXECUTOR/NAME.")
+    ] = None
     order: Annotated[
         str,
         typer.Option(

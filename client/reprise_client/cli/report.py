@@ -57,7 +57,9 @@ class Wanted:
     queue: Annotated[str | None, typer.Option(help="Only attempts in this queue.")] = None
     owner: Annotated[str | None, typer.Option(help="Only attempts of this user.")] = None
     image: Annotated[str | None, typer.Option(help="Only attempts of this image.")] = None
-    node: Annotated[str | None, typer.Option(help="Only attempts on this node.")] = None
+    node: Annotated[
+        str | None, typer.Option(help="Only attempts on this node: NAME or EXECUTOR/NAME.")
+    ] = None
     signature: Annotated[str | None, typer.Option(help="Only failures of this kind.")] = None
 
     def asked(self) -> dict[str, Any]:

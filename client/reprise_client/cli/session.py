@@ -350,10 +350,28 @@ def preempt(
 
 
 @app.command("give-up")
-def give_up(ctx: typer.Context, typed: IdArgument, output: OutputOption = Format.TABLE) -> None:
-    """End a parked chain, which then is exhausted."""
+@with_options(Filters)
+def give_up(
+    filters: Filters,
+    ctx: typer.Context,
+    typed: MaybeIdArgument = None,
+    *,
+    everything: AllOption = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """End a parked chain, which then is exhausted, or with --all all that match the filters.
+
+    Try --retry-state parked. With --all it exits with 5 if every session was refused.
+    """
     client = client_of(ctx)
-    _emit_session(output, client.give_up(session_id(client, typed)))
+    one = one_or_all(typed, everything, only_all=filters.given or dry_run or yes)
+    if one is not None:
+        _emit_session(output, client.give_up(session_id(client, one)))
+        return
+    call = partial(client.sessions_give_up_bulk, filters.of(client.project))
+    act_on_all(call, "Give up", dry_run=dry_run, yes=yes, output=output)
 
 
 @app.command()

@@ -1,5 +1,5 @@
-"""Bulk calls: create sessions, and cancel, preempt, retry or update them by filter, with an outcome
-for each."""
+"""Bulk calls: create sessions, and cancel, give up, preempt, retry or update them by filter, with
+an outcome for each."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_pro
 from sessions_app.services.chains.dispatch import BATCH
 from sessions_app.services.chains.downstream import dependency_failed, sessions_retry_downstream
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
+from sessions_app.services.chains.parked import chains_give_up
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.preempt import sessions_preempt
 from sessions_app.services.sessions.priority import sessions_set_priority
@@ -109,6 +110,10 @@ class BulkCancel(BulkAction):
     """The body of `POST /sessions/bulk-cancel/`."""
 
 
+class BulkGiveUp(BulkAction):
+    """The body of `POST /sessions/bulk-give-up/`."""
+
+
 class BulkPreempt(BulkAction, SessionPreempt):
     """The body of `POST /sessions/bulk-preempt/`."""
 
@@ -147,6 +152,16 @@ def sessions_cancel(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
         return {session_id: refusals[root_id] for session_id, root_id in roots.items()}
 
     return _each(actor, Action.SESSION_CANCEL, asked, cancel)
+
+
+def sessions_give_up(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:
+    """End the parked chains whose newest attempts match a filter."""
+    asked = BulkGiveUp.model_validate(body)
+
+    def give_up(roots: Mapping[UUID, UUID]) -> Mapping[UUID, DomainError | None]:
+        return chains_give_up(roots, by=actor.name, dry_run=asked.dry_run)
+
+    return _each(actor, Action.SESSION_GIVE_UP, asked, give_up)
 
 
 def sessions_preempt_matching(actor: Actor, body: Mapping[str, Any]) -> Outcomes[None]:

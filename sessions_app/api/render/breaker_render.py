@@ -6,6 +6,7 @@ from typing import Any
 from sessions_app.api.render.by_shape import rendered
 from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Actor
+from sessions_app.eventlog.event_json import without_person
 from sessions_app.models import Breaker, SessionEvent
 from sessions_app.selectors.breakers import breakers_hold_counts
 
@@ -25,15 +26,15 @@ def breaker_events_json(
 
 
 def _event(event: SessionEvent, *, whole: bool) -> dict[str, Any]:
-    by = event.data["by"]
+    data = event.data if whole else without_person(event.data)
     return rendered(
         shapes.BreakerEvent,
         event,
         at=event.time,
         type=event.type.removeprefix("breaker."),
-        reason=event.data["reason"] if whole or not by else "",
-        by=by if whole else "",
-        chains=event.data["chains"],
+        reason=data["reason"],
+        by=data["by"],
+        chains=data["chains"],
     )
 
 

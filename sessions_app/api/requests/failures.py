@@ -27,6 +27,7 @@ class FailureFilter(PageQuery):
     """Only what failed in it; only one of `queue`, `image` and `node` may be given."""
     image: Text | None = None
     node: Text | None = None
+    """`executor/name`, or the name alone for the nodes of all executors that have it."""
     muted: bool | None = None
     ordering: Literal[
         "sessions", "-sessions", "chains", "-chains", "recovered_chains", "-recovered_chains",

@@ -32,6 +32,7 @@ class ReportQuery(StrictModel):
     owner: Text | None = None
     image: Text | None = None
     node: Text | None = None
+    """`executor/name`, or the name alone for the nodes of all executors that have it."""
     signature: Text | None = None
 
     def wanted(self, now: datetime) -> ReportWanted:

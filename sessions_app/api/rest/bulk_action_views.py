@@ -1,4 +1,4 @@
-"""Cancel, preempt, retry and update by filter, with an outcome for each matching session."""
+"""Cancel, give up, preempt, retry and update by filter, with an outcome for each session."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,12 +14,13 @@ from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.operations import bulk as operations
 from sessions_app.api.operations.bulk import (
     BulkCancel,
+    BulkGiveUp,
     BulkPreempt,
     BulkRetry,
     BulkUpdate,
     Outcomes,
 )
-from sessions_app.api.shapes import session_shapes
+from sessions_app.api.shapes import bulk_shapes
 from sessions_app.authorization import Action
 from sessions_app.core.errors import DomainError
 from sessions_app.services.chains.manual_retry import Granted
@@ -54,7 +55,7 @@ class BulkRetryView(_BulkView):
     @extend_schema(
         operation_id="sessions_bulk_retry",
         request=BulkRetry,
-        responses=session_shapes.BulkRetryOutcomes,
+        responses=bulk_shapes.BulkRetryOutcomes,
     )
     def post(self, request: Request) -> Response:
         """Retry by hand the newest attempts that match a filter, within the storm limits.
@@ -73,12 +74,28 @@ class BulkCancelView(_BulkView):
     @extend_schema(
         operation_id="sessions_bulk_cancel",
         request=BulkCancel,
-        responses=session_shapes.BulkCancelOutcomes,
+        responses=bulk_shapes.BulkCancelOutcomes,
     )
     def post(self, request: Request) -> Response:
         """Cancel the chains whose newest attempts match a filter."""
         done = operations.sessions_cancel(self.actor, body_of(request))
         return self.answer(done, partial(_done_json, "cancelled"))
+
+
+class BulkGiveUpView(_BulkView):
+    """`/sessions/bulk-give-up/`."""
+
+    actions: ClassVar = {"POST": Action.SESSION_GIVE_UP}
+
+    @extend_schema(
+        operation_id="sessions_bulk_give_up",
+        request=BulkGiveUp,
+        responses=bulk_shapes.BulkGiveUpOutcomes,
+    )
+    def post(self, request: Request) -> Response:
+        """End the parked chains whose newest attempts match a filter; they are exhausted then."""
+        done = operations.sessions_give_up(self.actor, body_of(request))
+        return self.answer(done, partial(_done_json, "given_up"))
 
 
 class BulkPreemptView(_BulkView):
@@ -89,7 +106,7 @@ class BulkPreemptView(_BulkView):
     @extend_schema(
         operation_id="sessions_bulk_preempt",
         request=BulkPreempt,
-        responses=session_shapes.BulkPreemptOutcomes,
+        responses=bulk_shapes.BulkPreemptOutcomes,
     )
     def post(self, request: Request) -> Response:
         """Preempt the newest attempts that match a filter and run."""
@@ -105,7 +122,7 @@ class BulkUpdateView(_BulkView):
     @extend_schema(
         operation_id="sessions_bulk_update",
         request=BulkUpdate,
-        responses=session_shapes.BulkUpdateOutcomes,
+        responses=bulk_shapes.BulkUpdateOutcomes,
     )
     def post(self, request: Request) -> Response:
         """Change the priority of the newest attempts that match a filter and wait."""

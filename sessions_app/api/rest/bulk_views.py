@@ -11,7 +11,7 @@ from sessions_app.api.http.problems import problem_of
 from sessions_app.api.http.views import RestView, body_of
 from sessions_app.api.operations import bulk as operations
 from sessions_app.api.operations.bulk import Refusal, SessionsBulkCreate
-from sessions_app.api.shapes import session_shapes
+from sessions_app.api.shapes import bulk_shapes
 from sessions_app.authorization import Action
 from sessions_app.services.sessions.submit import Submitted
 
@@ -25,7 +25,7 @@ class SessionsBulkView(RestView):
     @extend_schema(
         operation_id="sessions_bulk_create",
         request=SessionsBulkCreate,
-        responses=session_shapes.BulkOutcomes,
+        responses=bulk_shapes.BulkOutcomes,
     )
     def post(self, request: Request) -> Response:
         """Submit up to 1,000 sessions. A refused session does not stop the others."""

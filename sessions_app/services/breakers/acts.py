@@ -1,16 +1,22 @@
 """What people decide about breakers: they open, close and mute them."""
 
+from datetime import datetime, timedelta
 from uuid import UUID
+
+from django.db.models import Exists, OuterRef
 
 from retry.breakers import BreakerRule, scope_key
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import database_now, lock_breakers
-from sessions_app.models import Breaker, Project, Queue
+from sessions_app.models import Breaker, FailureSignature, Project, Queue
 from sessions_app.models.breakers import BreakerState
 from sessions_app.services.breakers.turns import breakers_turn, closed, opened
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.wakeups import sweep_after_commit
+
+CONCERNED = timedelta(days=1)
+"""A breaker of the cluster that a person opens is told to projects that failed so since then."""
 
 
 def breaker_open(
@@ -18,8 +24,8 @@ def breaker_open(
 ) -> Breaker:
     """Open the breaker of a signature in the cluster, a project or a queue.
 
-    It probes, and closes by a probe, like any other. It is not muted any more. Raises `Conflict` if
-    it is open.
+    It probes, and closes by a probe, like any other. It is not muted any more. The projects that it
+    concerns have an event. Raises `Conflict` if it is open.
     """
     scope = scope_key(project.pk if project else None, queue.pk if queue else None)
     with atomic_step("breakers"):
@@ -32,13 +38,25 @@ def breaker_open(
             raise Conflict(f"the breaker of {signature} is open already")
         stored = queue.breaker if queue is not None else None
         delay = BreakerRule.model_validate(stored or {}).probe_after
-        breaker.projects = [project.pk] if project else breaker.projects
+        breaker.projects = [project.pk] if project else _concerned(signature, now)
         breakers_turn([opened(breaker, now, delay=delay, reason=reason, by=by)], now=now)
         data = {"scope": breaker.address, "signature": signature, "reason": reason}
         project_id = project.pk if project else None
         row = AuditRow(by, "breaker.open", "breaker", str(breaker.pk), data, project_id)
         audit_append([row], now=now)
     return breaker
+
+
+def _concerned(signature: str, now: datetime) -> list[int]:
+    """Return the ids of the projects in which chains failed so of late, and did not mute it.
+
+    The figures of failures say so, at most some seconds late; not all projects ask for breakers,
+    and so not all have their failing chains counted.
+    """
+    failed = FailureSignature.objects.filter(
+        project=OuterRef("pk"), key=signature, muted=False, last_seen__gt=now - CONCERNED
+    )
+    return list(Project.objects.filter(Exists(failed)).order_by("pk").values_list("pk", flat=True))
 
 
 def breaker_close(breaker_id: UUID, *, reason: str, mute: bool, by: str) -> Breaker:

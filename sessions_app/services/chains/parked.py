@@ -29,26 +29,29 @@ from sessions_app.services.write.transitions import Change, Event, sessions_chan
 
 
 def chain_give_up(session_id: UUID, root_id: UUID, *, by: str) -> None:
-    """Give up one parked chain as `chains_give_up` does. Raises its refusal."""
-    refusal = chains_give_up({session_id: root_id}, by=by)[session_id]
+    """Give up one parked chain as `chains_give_up` does. Raises its refusal.
+
+    Repeating it changes nothing: a chain that is exhausted already is not refused.
+    """
+    refusal = chains_give_up({session_id: root_id}, by=by, again=True)[session_id]
     if refusal is not None:
         raise refusal
 
 
 def chains_give_up(
-    roots: Mapping[UUID, UUID], *, by: str, dry_run: bool = False
+    roots: Mapping[UUID, UUID], *, by: str, dry_run: bool = False, again: bool = False
 ) -> dict[UUID, DomainError | None]:
     """End parked chains as exhausted, on behalf of `by`, in a fixed number of statements.
 
-    `roots` maps the newest attempts to their roots. Repeating it changes nothing. Return for each
-    session None or the refusal: `Conflict` if it is not the newest attempt or its chain is not
-    parked, `NotFound` for an unknown chain. The others end all the same. A `dry_run` ends none, and
-    also refuses chains that are exhausted already.
+    `roots` maps the newest attempts to their roots. Return for each session None or the refusal:
+    `Conflict` if it is not the newest attempt or its chain is not parked, `NotFound` for an unknown
+    chain. The others end all the same. A `dry_run` ends none. With `again` chains that are
+    exhausted already are not refused: who named them may have given them up before.
     """
     with atomic_step("cancel"):
         chains = lock_chains(list(set(roots.values())))
         refusals = {
-            session_id: _refusal(session_id, chains.get(root_id), exhausted=not dry_run)
+            session_id: _refusal(session_id, chains.get(root_id), exhausted=again)
             for session_id, root_id in roots.items()
         }
         found = [chains[roots[each]].tip for each, why in refusals.items() if why is None]

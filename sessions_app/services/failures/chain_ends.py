@@ -38,7 +38,8 @@ _ARCHIVED = """
     SELECT v.root_id, r.session_id, r.attempt, upper(substr(f.type, 9)), f.started_at,
         f.finished_at, coalesce(f.cause, ''), coalesce(f.rule, ''), coalesce(f.signature, ''),
         coalesce(r.data->'archive'->>'queue', ''), coalesce(u.username, ''),
-        r.data->'archive'->'spec'->>'image', coalesce(f.node, ''), f.step, f.saved
+        r.data->'archive'->'spec'->>'image', coalesce(f.node, ''), f.step, f.saved,
+        coalesce(f.executor, '')
     FROM unnest(%s::uuid[], %s::int[]) AS v(root_id, last)
     JOIN sessions_app_sessionevent b ON b.session_id = v.root_id AND b.type = 'session.archived'
     CROSS JOIN LATERAL jsonb_array_elements_text(b.data->'archive'->'chain') AS chain(id)
@@ -54,7 +55,9 @@ _ARCHIVED = """
             max(l.data->>'failure_signature') FILTER (WHERE l.ended) AS signature,
             max(l.data->>'node') FILTER (WHERE l.ended) AS node,
             max((l.data->'progress'->>'step')::float8) FILTER (WHERE l.ended) AS step,
-            max((l.data->'progress'->>'checkpoint_step')::float8) FILTER (WHERE l.ended) AS saved
+            max((l.data->'progress'->>'checkpoint_step')::float8) FILTER (WHERE l.ended) AS saved,
+            (array_agg(l.data->>'executor' ORDER BY l.seq DESC)
+                FILTER (WHERE l.data ? 'executor'))[1] AS executor
         FROM (SELECT *, type IN ('session.terminated', 'session.error', 'session.cancelled')
                 AS ended
             FROM sessions_app_sessionevent WHERE session_id = r.session_id) AS l) AS f

@@ -75,7 +75,7 @@ class Figures:
     signatures: Signatures = field(default_factory=dict)
     hours: dict[Place, Added] = field(default_factory=dict)
     grown: set[int] = field(default_factory=set)
-    """The projects that have more signatures than before."""
+    """The projects that may have more signatures than before."""
 
 
 def keys_of(ends: Iterable[Ended]) -> set[tuple[int, str]]:
@@ -118,7 +118,8 @@ def figures_of(
             else:
                 made[at] += 1
                 taken.add((ended.project_id, key))
-                found.grown.add(ended.project_id)
+            # `OTHER` is a signature, too, and may be a new one.
+            found.grown.add(ended.project_id)
         found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, ended.key)
         for added in _hours(found, ended, hour, key):
             added.failure(ended, ended.key)

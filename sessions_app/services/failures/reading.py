@@ -7,6 +7,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.core.cursors import Cursor
+from sessions_app.core.node_addresses import node_address
 from sessions_app.eventlog.places import STRETCH, stretch_range
 
 SLICE = 2_000
@@ -24,6 +25,9 @@ _ENDS = f"""
         coalesce(q.name, r.data->'archive'->>'queue', ''),
         coalesce(c.image, r.data->'archive'->'spec'->>'image',
             b.data->'archive'->'spec'->>'image', ''),
+        coalesce(s.executor, (SELECT l.data->>'executor' FROM sessions_app_sessionevent l
+            WHERE l.session_id = e.session_id AND l.data ? 'executor'
+            ORDER BY l.seq DESC LIMIT 1), ''),
         coalesce(e.data->>'node', ''),
         CASE WHEN e.attempt = 0 THEN '{{}}' ELSE coalesce(
             (SELECT array_agg(DISTINCT a.failure_signature::text) FROM sessions_app_session a
@@ -63,9 +67,15 @@ class Ended(NamedTuple):
     run_seconds: float
     queue: str
     image: str
-    node: str
+    executor: str
+    node_name: str
     earlier: list[str]
     """The keys of the failures of the chain before it, each once."""
+
+    @property
+    def node(self) -> str:
+        """Return the address of its node."""
+        return node_address(self.executor, self.node_name)
 
 
 def ends_between(place: Cursor, reached: Cursor) -> list[Ended]:

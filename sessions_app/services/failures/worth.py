@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from sessions_app.core.node_addresses import node_name
 from sessions_app.core.retry_worth import Dimension, Worth, worth_of
 from sessions_app.db.bulk import array, columns
 from sessions_app.models.reports import VALUE_LENGTH
@@ -99,7 +100,7 @@ def worth_add(ends: Ends, first_day: date | None) -> None:
         return first_day is None or end.day >= first_day
 
     added = _figures(end for end in ends.added if counted(end))
-    taken = _figures(before for before, _ in ends.replaced if counted(before))
+    taken = _as_counted(_figures(before for before, _ in ends.replaced if counted(before)))
     if not added:
         return
     kept = _kept({*added, *taken})
@@ -126,16 +127,43 @@ def _figures(ends: Iterable[ChainEnd]) -> Figures:
     return found
 
 
+def _as_counted(taken: Figures) -> Figures:
+    """Return the figures under the values under which they were counted.
+
+    Rows of before nodes were told apart by executor have their names alone.
+    """
+    named = {
+        place: place._replace(value=node_name(place.value))
+        for place in taken
+        if place.dimension == Dimension.NODE and "/" in place.value
+    }
+    if not named:
+        return taken
+    known = _known({*named, *named.values()})
+    found: Figures = {}
+    for place, worth in taken.items():
+        name = named.get(place)
+        counted = name if name in known and place not in known else place
+        found.setdefault(counted, Worth()).add(worth)
+    return found
+
+
+def _known(places: set[Place]) -> set[Place]:
+    """Return the places that have a row of their own."""
+    if not places:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN, columns(sorted(places)))
+        return {Place._make(row) for row in cursor.fetchall()}
+
+
 def _kept(places: set[Place]) -> set[Place]:
     """Return the places that have a row of their own, or get one now."""
     own = {place for place in places if place.dimension != Dimension.ALL}
+    known = _known(own)
+    new = own - known
+    room: dict[tuple[int, str, str], int] = {}
     with connection.cursor() as cursor:
-        known: set[Place] = set()
-        if own:
-            cursor.execute(_KNOWN, columns(sorted(own)))
-            known = {Place._make(row) for row in cursor.fetchall()}
-        new = own - known
-        room: dict[tuple[int, str, str], int] = {}
         if new:
             cursor.execute(_VALUES, columns(sorted({place[:3] for place in new})))
             room = {(at, by, day): MOST_VALUES - count for at, by, day, count in cursor.fetchall()}

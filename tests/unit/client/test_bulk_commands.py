@@ -212,6 +212,31 @@ def test_a_parked_chain_is_given_up(command: Command, server: FakeServer) -> Non
     assert command("session", "give-up", IDS[0]).exit_code == 0
 
 
+def test_all_parked_chains_that_match_are_given_up(command: Command, server: FakeServer) -> None:
+    server.on("POST /sessions/bulk-give-up/", changes(change(0, "given_up"), refused(1)))
+    line = ("give-up", "--all", "--retry-state", "parked", "--queue", "night")
+    result = command("session", *line)
+    assert (result.exit_code, result.stderr.strip()) == (0, "1 given up, 1 refused")
+    sent = {"filter": {"retry_state": "parked", "queue": "night"}, "dry_run": False}
+    assert [call.body for call in server.calls] == [sent]
+    assert command("session", "give-up").exit_code == 2
+    assert command("session", "give-up", IDS[0], "--queue", "night").exit_code == 2
+
+
+@pytest.mark.parametrize(("dry_run", "calls"), [(True, 2), (False, 1)])
+def test_giving_up_is_not_repeated(
+    server: FakeServer, client: Client, dry_run: bool, calls: int
+) -> None:
+    path = "POST /sessions/bulk-give-up/"
+    server.on(path, problem(503, "Busy"), Reply(changes(change(0, "given_up"))))
+    if dry_run:
+        assert client.sessions_give_up_bulk({}, dry_run=True).results[0].done
+    else:
+        with pytest.raises(ApiError, match="Busy"):
+            client.sessions_give_up_bulk({})
+    assert len(server.calls) == calls
+
+
 @pytest.mark.parametrize(("answer", "calls"), [("n\n", 1), ("y\n", 2)])
 def test_on_a_terminal_it_asks_first(
     command: Command,

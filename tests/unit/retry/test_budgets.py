@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from retry.engine.budgets import endless
+from retry.engine.budgets import endless, marks_after
 from retry.engine.decide import Settings, budgets, counters_after, max_attempts, open_budgets
 from retry.policies.matching import NamedPolicy
 from tests.unit.retry.build import a_policy
@@ -14,6 +14,14 @@ def test_the_payer_counts_one_more_and_the_others_stay() -> None:
     assert counters_after(counters, "inline/failure") == {"inline/failure": 3}
     assert counters_after(counters, "manual") == {"inline/failure": 2, "manual": 1}
     assert counters == {"inline/failure": 2}
+
+
+@pytest.mark.parametrize("marks", [{}, {"inline/failure": 1, "ml/moved": 1}])
+def test_progress_marks_every_budget_but_that_of_retries_by_hand(marks: dict[str, int]) -> None:
+    counters = {"inline/failure": 3, "inline/preemption": 1, "ml/moved": 2, "manual": 4}
+    expected = {"inline/failure": 3, "inline/preemption": 1, "ml/moved": 2}
+    assert marks_after(counters, marks, advanced=True) == expected
+    assert marks_after(counters, marks, advanced=False) == marks
 
 
 RULES: list[dict[str, Any]] = [

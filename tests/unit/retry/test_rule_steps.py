@@ -144,6 +144,18 @@ def test_a_rule_counts_within_its_window() -> None:
         assert decide_case({"rules": [rule], "chain": chain}).reason == reason
 
 
+@pytest.mark.parametrize(("mark", "used"), [(0, 2), (1, 1), (2, 0)])
+def test_a_rule_counts_since_the_last_progress_if_it_asks(mark: int, used: int) -> None:
+    backoff = {"initialDelay": "1m", "jitter": "none"}
+    spent = {"retry_count": 2, "counters": {"infra/r": 2}, "marks": {"infra/r": mark}}
+    for asks, counted in ((True, used), (False, 2)):
+        rule = on_code("Retry", 1, name="r", retryLimit=2, resetOnProgress=asks, backoff=backoff)
+        decision = decide_case({"rules": [rule], "chain": spent})
+        assert (decision.used, decision.limit) == (counted, 2)
+        assert decision.reason == ("rule_limit" if counted == 2 else "rule_retry")
+        assert decision.delay == (None if counted == 2 else 60 * 2**counted)
+
+
 @pytest.mark.parametrize("refusal", ["cause_not_eligible", "exit_code_excluded", "max_retries"])
 @pytest.mark.parametrize("default", ["Retry", "Fail"])
 def test_an_inline_budget_decides_instead_of_any_default(refusal: str, default: str) -> None:

@@ -34,6 +34,7 @@ _MEANINGS = {
     "created": "a new session",
     "exists": "its `creationId` was known",
     "cancelled": "the chain was cancelled",
+    "given_up": "the parked chain ended, and is exhausted",
     "preempted": "its executor stops it, or it is back in its queue if none had accepted it",
     "retried": "the new attempt exists",
     "scheduled": "its slot is at `dueAt`",
@@ -85,6 +86,13 @@ class CancelOutcome(_Outcome, RestObject):
     """What became of one session."""
 
     outcome = graphene.Field(_outcomes("Cancelled", "cancelled", "refused"), required=True)
+    session_id = graphene.Field(scalars.UUID, required=True)
+
+
+class GiveUpOutcome(_Outcome, RestObject):
+    """The outcome for one session."""
+
+    outcome = graphene.Field(_outcomes("GivenUp", "given_up", "refused"), required=True)
     session_id = graphene.Field(scalars.UUID, required=True)
 
 
@@ -187,6 +195,18 @@ class CancelSessions(_Some, checked_by=calls.BulkCancel):
         return _outcomes_payload(CancelOutcome, done, lambda _: {"outcome": "cancelled"})
 
 
+class GiveUpSessions(_Some, checked_by=calls.BulkGiveUp):
+    """End the parked chains whose newest attempts match a filter; they are exhausted then."""
+
+    Input = ByFilter
+    results = _results(GiveUpOutcome)
+
+    @classmethod
+    def perform(cls, context: Context, given: Fields) -> Fields:
+        done = calls.sessions_give_up(context.actor, _asked(given))
+        return _outcomes_payload(GiveUpOutcome, done, lambda _: {"outcome": "given_up"})
+
+
 class PreemptSessions(_Some, checked_by=calls.BulkPreempt):
     """Preempt the newest attempts that match a filter and run."""
 
@@ -277,6 +297,7 @@ class BulkMutations:
 
     create_sessions = CreateSessions.Field()
     cancel_sessions = CancelSessions.Field()
+    give_up_sessions = GiveUpSessions.Field()
     preempt_sessions = PreemptSessions.Field()
     retry_sessions = RetrySessions.Field()
     update_sessions = UpdateSessions.Field()
