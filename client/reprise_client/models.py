@@ -225,6 +225,7 @@ class Session(ChainMember):
     on_dependency_failure: str | None = None
     cancel_requested_at: datetime | None = None
     preempt_requested_at: datetime | None = None
+    made_room_for: str | None = None
     pending_reason: str | None = None
     why_pending: WhyPending | None = None
     warnings: list[str] = Field(default_factory=list)
