@@ -225,6 +225,7 @@ class Session(ChainMember):
     on_dependency_failure: str | None = None
     cancel_requested_at: datetime | None = None
     preempt_requested_at: datetime | None = None
+    made_room_for: str | None = None
     pending_reason: str | None = None
     why_pending: WhyPending | None = None
     warnings: list[str] = Field(default_factory=list)
@@ -1127,6 +1128,30 @@ class OperatorSwitch(Answer):
     acts: list[OperatorAct] = Field(default_factory=list)
 
 
+class OperatorSchedule(Addressed):
+    """A schedule in short; `/schedules/{id}/` has the rest."""
+
+    id: str
+    project: str
+    name: str
+    owner: str | None = None
+    cron: str | None = None
+    time_zone: str = "UTC"
+    every: int | None = None
+    next_at: datetime | None = None
+    paused_at: datetime | None = None
+    paused_reason: str = ""
+    last_at: datetime | None = None
+    last_problem: str = ""
+
+
+class OperatorSchedules(Answer):
+    """Schedules of the whole cluster, at most 20 of each kind."""
+
+    coming: list[OperatorSchedule] = Field(default_factory=list)
+    paused: list[OperatorSchedule] = Field(default_factory=list)
+
+
 class Operations(Answer):
     """The state of the whole deployment at the time `at`. `problems` are sorted, the worst
     first.
@@ -1138,6 +1163,7 @@ class Operations(Answer):
     retries: RetriesWaiting = Field(default_factory=RetriesWaiting)
     problems: list[OperatorProblem] = Field(default_factory=list)
     switches: list[OperatorSwitch] = Field(default_factory=list)
+    schedules: OperatorSchedules = Field(default_factory=OperatorSchedules)
 
 
 class HourOfTrends(Answer):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from reprise.operations import shapes
-from reprise.operations.overview import operations, trends
+from reprise.operations.overview import operations, timetable, trends
 from reprise.operations.render import operations_json, trends_json
 from sessions_app.api.graphql.connections import one
 from sessions_app.api.graphql.context import actor_of
@@ -15,8 +15,8 @@ class OperationsQueries:
 
     operations = one(
         type_of(shapes.Operations),
-        "What is wrong now, the worst first, and the switches with what each would hold; for "
-        "cluster admins.",
+        "What is wrong now, the worst first, the switches with what each would hold, and the "
+        "schedules that come next or are paused; for cluster admins.",
     )
     operations_trends = one(
         type_of(shapes.OperationsTrends), "The last 24 hours, the oldest first; for cluster admins."
@@ -24,7 +24,8 @@ class OperationsQueries:
 
     @staticmethod
     def resolve_operations(_root: None, info: Any) -> dict[str, Any]:
-        return operations_json(operations(actor_of(info)))
+        actor = actor_of(info)
+        return operations_json(operations(actor), timetable(actor))
 
     @staticmethod
     def resolve_operations_trends(_root: None, info: Any) -> dict[str, Any]:

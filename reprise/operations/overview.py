@@ -15,7 +15,7 @@ from scheduler.selectors import executors_listed, nodes_out, reservations_listed
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.states import Phase
 from sessions_app.locks import database_now
-from sessions_app.models import Queue
+from sessions_app.models import Queue, Schedule
 from sessions_app.selectors.breakers import breakers_hold_counts, breakers_open
 from sessions_app.selectors.counts import (
     Count,
@@ -27,6 +27,7 @@ from sessions_app.selectors.counts import (
 from sessions_app.selectors.policies import queues_visible
 from sessions_app.selectors.retry_budgets import budgets_spent
 from sessions_app.selectors.retry_config import switches_moved
+from sessions_app.selectors.schedules import schedules_visible
 
 EXECUTORS = 500
 """Most executors that are looked at, those that were heard the longest ago first."""
@@ -90,6 +91,25 @@ def _queues(actor: Actor) -> tuple[list[Queue], dict[int, Count]]:
     known = {each.pk for each in cordoned}
     busy = rows.in_bulk([key for key in most if key not in known])
     return [*cordoned, *(busy[key] for key in most if key in busy)], found
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """Schedules of the whole cluster, at most `SHOWN` of each kind."""
+
+    coming: list[Schedule]
+    """Those whose times come next, the first of them first."""
+    paused: list[Schedule]
+    """Those that were paused last, the newest first."""
+
+
+def timetable(actor: Actor) -> Timetable:
+    """Return the next and the paused schedules, in two statements. Raises `NotPermitted`."""
+    authorize(actor, Action.OPERATIONS_READ)
+    known = schedules_visible(actor).defer("template", "recent")
+    coming = known.filter(paused_at=None, due_at__isnull=False).order_by("due_at", "pk")
+    paused = known.filter(paused_at__isnull=False).order_by("-paused_at", "pk")
+    return Timetable(list(coming[:SHOWN]), list(paused[:SHOWN]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from reprise.operations.overview import Operations, operations, trends
 from reprise.operations.problems import Act, ActName, Problem, Severity, Switch, SwitchKind
 from reprise.operations.questions import Question, question
 from reprise.operations.room import room
-from reprise.operations.timetable import timetable
+from reprise.operations.timetable import timetable_lists
 from sessions_app.api.requests.bodies import MAX_REASON
 from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, NotPermitted
@@ -92,7 +92,7 @@ def page(request: HttpRequest, fragment: bool = False) -> HttpResponse:
     context = _now(seen)
     if fragment:
         return render(request, "operations/now.html", context)
-    context |= room(actor, seen.at, seen.reservations) | timetable(actor)
+    context |= room(actor, seen.at, seen.reservations) | timetable_lists(actor)
     context["charts"] = charts(trends(actor).hours)
     return render(request, "operations/page.html", context)
 
@@ -108,7 +108,7 @@ def making_room(request: HttpRequest) -> HttpResponse:
 @for_operators
 def schedules(request: HttpRequest) -> HttpResponse:
     """Show the schedules that are paused and those that come next, as a fragment."""
-    return render(request, "operations/timetable.html", timetable(visitor(request)))
+    return render(request, "operations/timetable.html", timetable_lists(visitor(request)))
 
 
 @require_safe

@@ -5,13 +5,14 @@ from typing import Any
 
 from reprise.monitoring.hours import Hour
 from reprise.operations import shapes
-from reprise.operations.overview import Operations, Trends
+from reprise.operations.overview import Operations, Timetable, Trends
 from reprise.operations.problems import Act, Problem, Switch
 from sessions_app.api.render.by_shape import rendered
+from sessions_app.models import Schedule
 from sessions_app.selectors.counts import Count
 
 
-def operations_json(seen: Operations) -> dict[str, Any]:
+def operations_json(seen: Operations, known: Timetable) -> dict[str, Any]:
     """Return the state of the deployment."""
     return rendered(
         shapes.Operations,
@@ -21,6 +22,10 @@ def operations_json(seen: Operations) -> dict[str, Any]:
         retries={name: count._asdict() for name, count in seen.retries._asdict().items()},
         problems=[_problem_json(each) for each in seen.problems],
         switches=[_switch_json(each) for each in seen.switches],
+        schedules={
+            "coming": [_schedule_json(each) for each in known.coming],
+            "paused": [_schedule_json(each) for each in known.paused],
+        },
     )
 
 
@@ -41,6 +46,16 @@ def _switch_json(switch: Switch) -> dict[str, Any]:
         holds=_counted(switch.holds),
         would_hold=switch.would_hold._asdict(),
         acts=_acts(switch.acts),
+    )
+
+
+def _schedule_json(schedule: Schedule) -> dict[str, Any]:
+    return rendered(
+        shapes.OperatorSchedule,
+        schedule,
+        project=schedule.project.address,
+        owner=schedule.owner and schedule.owner.username,
+        cron=schedule.cron or None,
     )
 
 

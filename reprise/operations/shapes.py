@@ -1,6 +1,7 @@
 """The shapes of what operators are told, for the OpenAPI document."""
 
 from datetime import datetime
+from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -52,6 +53,34 @@ class OperatorSwitch(BaseModel):
     acts: list[OperatorAct]
 
 
+class OperatorSchedule(BaseModel):
+    """A schedule in short; `/schedules/{id}/` has the rest."""
+
+    id: UUID
+    project: str
+    name: str
+    owner: str | None
+    cron: str | None
+    time_zone: str
+    every: int | None
+    """Seconds from one time to the next, without `cron`."""
+    next_at: datetime | None
+    paused_at: datetime | None
+    paused_reason: str
+    last_at: datetime | None
+    last_problem: str
+    """Why the latest time has no session."""
+
+
+class OperatorSchedules(BaseModel):
+    """Schedules of the whole cluster, at most 20 of each kind."""
+
+    coming: list[OperatorSchedule]
+    """Those whose times come next, the first of them first."""
+    paused: list[OperatorSchedule]
+    """Those that were paused last, the newest first."""
+
+
 class Operations(BaseModel):
     """The state of the whole deployment at the time `at`. `problems` are sorted, the worst
     first."""
@@ -62,6 +91,7 @@ class Operations(BaseModel):
     retries: RetriesWaiting
     problems: list[OperatorProblem]
     switches: list[OperatorSwitch]
+    schedules: OperatorSchedules
 
 
 class HourOfTrends(BaseModel):

@@ -1,13 +1,14 @@
-"""Schedules of the whole cluster: those that were paused last, and those whose times come next."""
+"""The lists of schedules on the page of operators: those that are paused, and those that come
+next."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.urls import reverse
 
-from reprise.operations.problems import SHOWN
+from reprise.operations.overview import timetable
 from sessions_app.authorization import Actor
 from sessions_app.models import Schedule
-from sessions_app.selectors.schedules import schedules_visible
 from sessions_app.web.parts import Column, Empty, Listing
 
 _COLUMNS = [
@@ -18,18 +19,16 @@ _NONE = Empty("No schedule has a time to come.")
 _GOING = Empty("No schedule is paused.")
 
 
-def timetable(actor: Actor) -> dict[str, Any]:
-    """Return both lists, each of at most `SHOWN` rows, in two statements."""
-    known = schedules_visible(actor)
-    paused = known.filter(paused_at__isnull=False).order_by("-paused_at", "pk")
-    coming = known.filter(paused_at=None, due_at__isnull=False).order_by("due_at", "pk")
+def timetable_lists(actor: Actor) -> dict[str, Any]:
+    """Return both lists."""
+    known = timetable(actor)
     return {
-        "paused": _listing("Paused schedules", paused[:SHOWN], _GOING),
-        "coming": _listing("The next times of schedules", coming[:SHOWN], _NONE),
+        "paused": _listing("Paused schedules", known.paused, _GOING),
+        "coming": _listing("The next times of schedules", known.coming, _NONE),
     }
 
 
-def _listing(title: str, rows: Any, empty: Empty) -> Listing:
+def _listing(title: str, rows: Sequence[Schedule], empty: Empty) -> Listing:
     shown = [_row(each) for each in rows]
     return Listing(title, _COLUMNS, "projects/schedule_row.html", shown, empty)
 

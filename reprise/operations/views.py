@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from reprise.operations import shapes
-from reprise.operations.overview import operations, trends
+from reprise.operations.overview import operations, timetable, trends
 from reprise.operations.render import operations_json, trends_json
 from sessions_app.api.http.views import RestView
 from sessions_app.api.requests.queries import query_of
@@ -26,9 +26,10 @@ class OperationsView(RestView):
 
     @extend_schema(operation_id="operations", responses=shapes.Operations)
     def get(self, request: Request) -> Response:
-        """Return the present problems, the worst first, and what each switch would hold."""
+        """Return the present problems, the worst first, what each switch would hold, and the
+        schedules that come next or are paused."""
         query_of(Nothing, request.query_params)
-        return Response(operations_json(operations(self.actor)))
+        return Response(operations_json(operations(self.actor), timetable(self.actor)))
 
 
 class TrendsView(RestView):

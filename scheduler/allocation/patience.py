@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from scheduler.allocation.waiting_lines import BusyQueue
+from scheduler.allocation.waiting_lines import RELEASED, BusyQueue
 from scheduler.core.fairshare import WaitingLine
 from scheduler.models import Executor
 from sessions_app.db.bulk import array, columns
@@ -17,8 +17,8 @@ PATIENCE = timedelta(seconds=60)
 Hesitant = Sequence[tuple[BusyQueue, WaitingLine]]
 
 # The lease that a line got last shows that another node had room then.
-_SINCE = """
-    SELECT w.queue_id, w.key, head.id, (SELECT max(l.granted_at) FROM scheduler_lease l
+_SINCE = f"""
+    SELECT w.queue_id, w.key, v.id, {RELEASED}, (SELECT max(l.granted_at) FROM scheduler_lease l
         WHERE l.executor_id = %(executor)s AND l.queue_id = w.queue_id
             AND l.scheduling_key = w.key
             AND NOT coalesce(l.nodes, '[]') ?| %(suspects)s::text[])
@@ -26,7 +26,7 @@ _SINCE = """
     CROSS JOIN LATERAL (
         SELECT id FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
-        ORDER BY priority DESC, root_submitted_at, id LIMIT 1) AS head
+        ORDER BY priority DESC, root_submitted_at, id LIMIT 1) AS v
 """
 
 
@@ -52,14 +52,17 @@ class Patience:
             "suspects": array(sorted(self._executor.suspect_nodes)),
             "queues": queues,
             "keys": keys,
+            "since": self._before,
         }
         with connection.cursor() as cursor:
             cursor.execute(_SINCE, wanted)
             rows = cursor.fetchall()
         return {
             (queue, key)
-            for queue, key, head, granted in rows
-            # A UUIDv7 begins with milliseconds: sessions begin to wait when they are made.
+            for queue, key, head, released, granted in rows
+            # A UUIDv7 begins with milliseconds: sessions begin to wait when they are made, or when
+            # those for which they waited have ended.
             if (head.int >> 80) / 1000 <= self._before.timestamp()
+            and not released
             and (granted is None or granted <= self._before)
         }

@@ -43,7 +43,8 @@ _WAITING = f"""
         AND s.phase = 'waiting' AND s.scheduling_key IS NOT NULL
 """
 _IN_ORDER = "ORDER BY s.priority DESC, s.root_submitted_at, s.id"
-# Of a session that two rounds gave room to at the same time, one keeps it.
+# Of a session that has room on two executors, one keeps it: another one was silent or cordoned
+# when the second reserved, or others make room there.
 _TAKERS = f"""
     {_WAITING} AND (EXISTS ({_MADE_ROOM} r.executor_id) OR NOT EXISTS (
         SELECT FROM scheduler_reservation o JOIN scheduler_executor x ON x.id = o.executor_id

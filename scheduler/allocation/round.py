@@ -46,11 +46,16 @@ from scheduler.core.fairshare import (
 )
 from scheduler.core.fit import Room
 from scheduler.core.placement import MOST_REFUSALS
-from scheduler.locks import claim_queues, claim_waiting_sessions, waiting_lines_by_index
+from scheduler.locks import (
+    claim_queues,
+    claim_waiting_sessions,
+    try_lock,
+    waiting_lines_by_index,
+)
 from scheduler.models import Executor, Placement
 from sessions_app.core.quotas import SESSIONS, Quota, Quotas
 from sessions_app.in_force.quotas import quotas_lock, quotas_read
-from sessions_app.locks import LockedSession
+from sessions_app.locks import AdvisoryLock, LockedSession
 
 PASSES = 3
 """Passes of a round; the later ones replace sessions that another round claimed first."""
@@ -304,7 +309,14 @@ class Allocation:
         hesitant = self._within_limits(site.hesitant)
         waiting = [(queue.id, line) for queue, line in (*full, *hesitant)]
         kept = self._kept.keep(site, [*waiting, *ready])
-        for line in self._starved_lines(full):
+        lines = self._starved_lines(full)
+        if not lines or (kept and kept + self._part(lines[0]) > MOST_RESERVED):
+            return
+        # Of rounds of several executors one reserves at a time, and the others leave it to their
+        # next round. So it sees what they have reserved, and nobody gets room on two executors.
+        if not try_lock(AdvisoryLock.RESERVATIONS):
+            return
+        for line in self._without_room(lines):
             if kept and kept + self._part(line) > MOST_RESERVED:
                 break
             kept += self._kept.reserve(site, line)
@@ -339,10 +351,14 @@ class Allocation:
             for queue, line in full
             if self._starved([line]) and str(line.heads[0].id) not in self._kept.now
         ]
+        return self._without_room([line for _, line in sorted(old, key=rank)])
+
+    def _without_room(self, lines: Sequence[WaitingLine]) -> list[WaitingLine]:
+        """Return the lines for whose heads no room is kept elsewhere."""
         since = self._now - timedelta(seconds=settings.REPRISE["starved_after"])
-        heads = [line.heads[0].id for _, line in old]
-        found = starved(heads, self._executor, since=since, alive=self._alive) if old else ()
-        return [line for _, line in sorted(old, key=rank) if line.heads[0].id in found]
+        heads = [line.heads[0].id for line in lines]
+        found = starved(heads, self._executor, since=since, alive=self._alive) if lines else ()
+        return [line for line in lines if line.heads[0].id in found]
 
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
         """Return the limits of a queue as read without locks; other rounds may be using them up."""

@@ -3,18 +3,32 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from sessions_app.admin.base import ReadOnlyAdmin, column, operator
-from sessions_app.admin.cells import coming, past
+from sessions_app.admin.base import (
+    CappedPaginator,
+    KnownOnly,
+    OperatorAdmin,
+    OwnPage,
+    actor_of,
+    column,
+    operator,
+)
+from sessions_app.admin.cells import change_url, coming, past
+from sessions_app.admin.theme import themed
 from sessions_app.api.http.templates import read_template
 from sessions_app.api.requests.schedules import Backfill
-from sessions_app.core.errors import DomainError
-from sessions_app.forms.schedules import BackfillForm
+from sessions_app.authorization import require_user
+from sessions_app.core.errors import DomainError, NotFound
+from sessions_app.forms.schedules import BackfillForm, ScheduleForm
+from sessions_app.locks import database_now
 from sessions_app.models import Schedule
+from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.schedules.by_hand import (
     MOST_TIMES,
     Made,
@@ -22,6 +36,7 @@ from sessions_app.services.schedules.by_hand import (
     schedule_trigger,
 )
 from sessions_app.services.schedules.saving import (
+    next_times,
     schedule_delete,
     schedule_pause,
     schedule_resume,
@@ -30,25 +45,75 @@ from sessions_app.services.schedules.saving import (
 _STATES = {"active": "success", "over": "default", "paused": "danger"}
 
 
-@admin.register(Schedule)
-class ScheduleAdmin(ReadOnlyAdmin):
-    """The schedules. Tenants create and change them, since sessions are submitted as their owner.
+class _OperatorsForm(ScheduleForm):
+    """The form of a schedule; that of a new one asks for its project, too."""
 
-    Operators pause, resume, trigger, backfill and delete them.
-    """
+    order = ("project", *ScheduleForm.order)
+
+    def __init__(self, admin_of: OperatorAdmin, schedule: Schedule | None, sent: Any):
+        super().__init__(schedule, sent)
+        if schedule is None:
+            widget = KnownOnly(admin_of.opts.get_field("project"), admin_of.admin_site)
+            projects = projects_all().select_related("domain")
+            self.fields["project"] = forms.ModelChoiceField(projects, widget=widget)
+        self.order_fields(self.order)
+        themed(self)
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(OwnPage, OperatorAdmin):
+    """The schedules. Sessions are submitted as the owner, and who saves a schedule becomes that."""
 
     list_display = ("name", "project", "when", "state", "paused_reason", "owner", "next", "last")
     joined = ("project__domain", "owner")
     list_filter = (("project", AutocompleteSelectFilter), "overlap")
     search_fields = ("name__startswith", "project__name__startswith")
-    fields = (
-        *("id", "project", "name", "owner", "queue", "cron", "time_zone", "every", "template"),
-        *("overlap", "catch_up", "jitter", "starts_at", "until", "pause_after", "state"),
-        *("paused_at", "paused_reason", "next_at", "due_at", "last_at", "last_problem"),
-        "created_at",
-    )
-    readonly_fields = ("state",)
+    ordering = ("-pk",)
+    paginator = CappedPaginator
+    sortable_by = ()
+    list_per_page = 50
     actions = ("pause", "resume", "trigger", "backfill", "remove")
+
+    def show(self, request: HttpRequest, object_id: str | None) -> HttpResponse:
+        """Return the page of a schedule, or of a new one; a POST previews its times or saves it."""
+        found = None if object_id is None else self.get_object(request, object_id)
+        if object_id is not None and found is None:
+            return self.missing(request, object_id)
+        form = _OperatorsForm(self, found, request.POST if request.method == "POST" else None)
+        if form.is_bound and "preview" in request.POST:
+            times = form.times(found and found.created_at)
+            return self._page(request, found, form, times)
+        try:
+            saved = form.is_bound and _saved(request, form, found)
+        except NotFound:
+            return self.missing(request, object_id)
+        if saved:
+            messages.success(request, f"The schedule {saved} is saved. You are its owner.")
+            return HttpResponseRedirect(change_url("schedule", saved.pk))
+        # What the form has written into the record is not stored.
+        found = found and self.get_object(request, str(found.pk))
+        return self._page(request, found, form, found and next_times(found, database_now()))
+
+    def _page(
+        self, request: HttpRequest, found: Schedule | None, form: _OperatorsForm, times: Any
+    ) -> HttpResponse:
+        context = {
+            "original": found,
+            "form": form,
+            "times": times,
+            "owner": operator(request),
+            "preview": "preview" in request.POST,
+            "state": found and self.state(found),
+            "list_url": reverse("admin:sessions_app_schedule_changelist"),
+            "audit_url": self.audit_url(found) if found else "",
+            "media": self.media + form.media,
+        }
+        title = f"Schedule: {found or 'a new one'}"
+        return self.render(request, "schedule", title, **context)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete the schedule. Its sessions stay."""
+        schedule_delete(obj, by=operator(request))
 
     @column("when")
     def when(self, schedule: Schedule) -> str:
@@ -118,6 +183,14 @@ class ScheduleAdmin(ReadOnlyAdmin):
         for schedule in chosen:
             schedule_delete(schedule, by=operator(request))
         messages.success(request, "Deleted. Their sessions stay.")
+
+
+def _saved(request: HttpRequest, form: _OperatorsForm, found: Schedule | None) -> Schedule | None:
+    """Save the form as its user; None if the form has the reasons against. Raises `NotFound`."""
+    by = require_user(actor_of(request))
+    if found is not None:
+        return found if form.change(found, by=by) else None
+    return form.create(form.cleaned_data["project"], by=by) if form.is_valid() else None
 
 
 class _Run(NamedTuple):

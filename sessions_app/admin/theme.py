@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from django import forms
 from unfold.widgets import (
+    INPUT_CLASSES,
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminSelectWidget,
@@ -32,6 +33,9 @@ def themed(form: Form) -> Form:
 
 def themed_widget(widget: forms.Widget) -> forms.Widget:
     """Return the theme's control of this kind; one of another kind stays."""
+    if isinstance(widget, forms.DateTimeInput):
+        # The theme has none for the format of the browsers' own calendar.
+        widget.attrs["class"] = " ".join(INPUT_CLASSES)
     kind = _WIDGETS.get(type(widget))
     if kind is None:
         return widget

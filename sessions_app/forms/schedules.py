@@ -1,19 +1,24 @@
 """The forms of schedules. The models of the API check them, so that every door refuses the same."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, TypeVar
 
 from django import forms
+from django.contrib.auth.models import User
 from pydantic import BaseModel, ValidationError
 
 from sessions_app.api.http.documents import parse_yaml
 from sessions_app.api.http.problems import field_errors
+from sessions_app.api.requests.schedules import ScheduleCreate, SchedulePut, Timing
 from sessions_app.core.cadence import MAX_CRON
-from sessions_app.core.errors import InvalidInput
+from sessions_app.core.errors import Conflict, InvalidInput
 from sessions_app.forms.yaml_text import YamlField, as_yaml
-from sessions_app.models import Schedule
+from sessions_app.locks import database_now
+from sessions_app.models import Project, Schedule
 from sessions_app.models.schedules import Overlap
 from sessions_app.models.tenants import NAME_LENGTH
+from sessions_app.services.schedules import saving
 
 TEMPLATE = "template"
 _MINUTES = "%Y-%m-%dT%H:%M"
@@ -28,9 +33,8 @@ def _number(label: str, text: str) -> forms.IntegerField:
 
 
 def _time(label: str) -> forms.DateTimeField:
-    return forms.DateTimeField(
-        label=label, required=False, widget=forms.DateTimeInput(format=_MINUTES), help_text="in UTC"
-    )
+    widget = forms.DateTimeInput({"type": "datetime-local"}, format=_MINUTES)
+    return forms.DateTimeField(label=label, required=False, widget=widget, help_text="in UTC")
 
 
 class BodyForm(forms.Form):
@@ -44,12 +48,17 @@ class BodyForm(forms.Form):
             for name, each in given.items()
         }
 
-    def read(self, model: type[Body]) -> Body | None:
-        """Return what was typed as a body of the API; None if the form has the reasons against."""
+    def read(self, model: type[Body], only: Collection[str] | None = None) -> Body | None:
+        """Return what was typed, or `only` these fields, as a body of the API.
+
+        None if the form has the reasons against.
+        """
         if not self.is_valid():
             return None
+        given = self.body()
+        wanted = given.keys() if only is None else given.keys() & {*only}
         try:
-            return model.model_validate(self.body())
+            return model.model_validate({name: given[name] for name in wanted})
         except ValidationError as error:
             self.refuse(InvalidInput(field_errors(error)))
         return None
@@ -98,6 +107,24 @@ class TimesForm(BodyForm):
 
     order: tuple[str, ...] = TIMES
 
+    def times(self, made_at: datetime | None = None) -> list[datetime] | None:
+        """Return the next times that would be saved; None if the form has the reasons against.
+
+        `made_at` is when the schedule was made, if it exists.
+        """
+        asked = self.read(Timing, TIMES)
+        if asked is None:
+            return None
+        now = database_now()
+        draft = Schedule(created_at=made_at or now, template={})
+        asked.time(draft)
+        try:
+            saving.timing_check(draft, now)
+        except InvalidInput as error:
+            self.refuse(error)
+            return None
+        return saving.next_times(draft, now)
+
 
 class ScheduleForm(TimesForm):
     """All that can be changed of a schedule; the name only of a new one."""
@@ -122,7 +149,16 @@ class ScheduleForm(TimesForm):
     catch_up = _number("Catch up", "seconds for which missed times are made up; empty: 60")
     jitter = _number("Jitter", "most seconds by which a session is made later than its time")
     pause_after = _number("Pause after", "number of failed sessions in a row; empty: never")
-    order = ("name", *TIMES, TEMPLATE, "queue", "overlap", "catch_up", "jitter", "pause_after")
+    order: tuple[str, ...] = (
+        "name",
+        *TIMES,
+        TEMPLATE,
+        "queue",
+        "overlap",
+        "catch_up",
+        "jitter",
+        "pause_after",
+    )
 
     def __init__(self, schedule: Schedule | None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, initial=_stored(schedule), **kwargs)
@@ -136,6 +172,37 @@ class ScheduleForm(TimesForm):
         except InvalidInput as error:
             texts = [text for each in error.errors.values() for text in each]
             raise forms.ValidationError(texts) from None
+
+    def create(self, project: Project, *, by: User) -> Schedule | None:
+        """Make the schedule, whose owner is `by`; None if the form has the reasons against."""
+        asked = self.read(ScheduleCreate, ScheduleForm.order)
+        if asked is None:
+            return None
+        made = Schedule(project=project, name=asked.name, template=asked.stored())
+        asked.give(made)
+        try:
+            saving.schedule_create(made, by=by)
+        except InvalidInput as error:
+            self.refuse(error)
+        except Conflict as error:
+            self.add_error("name", f"{error.detail}.")
+        return None if self.errors else made
+
+    def change(self, schedule: Schedule, *, by: User) -> bool:
+        """Change the schedule, whose owner is `by` then.
+
+        Return whether it was changed; if not, the form has the reasons against.
+        """
+        asked = self.read(SchedulePut, ScheduleForm.order)
+        if asked is None:
+            return False
+        fields = asked.give(schedule) | {TEMPLATE}
+        schedule.template = asked.stored()
+        try:
+            saving.schedule_change(schedule, by=by, fields=fields)
+        except InvalidInput as error:
+            self.refuse(error)
+        return not self.errors
 
 
 def _stored(schedule: Schedule | None) -> dict[str, Any]:

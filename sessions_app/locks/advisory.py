@@ -23,6 +23,7 @@ class AdvisoryLock(IntEnum):
     BREAKERS = 0x5245_000A
     BUDGETS = 0x5245_000B
     PREEMPTION = 0x5245_000C
+    RESERVATIONS = 0x5245_000D
     SERVER = 0x5245_0007
     """Held while a database is made safe after it moved to another server."""
     SWEEP_RETRIES = 0x5245_0010

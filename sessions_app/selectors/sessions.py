@@ -145,6 +145,21 @@ def _allowed(
     return found
 
 
+def made_room_for(actor: Actor, sessions: Sequence[Session]) -> list[UUID | None]:
+    """Return for each session the one for which Reprise preempted it, if the actor may see that.
+
+    It takes one statement, and none if none of them was preempted so.
+    """
+    asked = {each.gave_way_to for each in sessions if each.gave_way_to}
+    if not asked:
+        return [None] * len(sessions)
+    rows = Session.objects.filter(pk__in=asked)
+    if not actor.is_cluster_admin:
+        rows = rows.filter(project__in=actor.projects())
+    seen = set(rows.values_list("pk", flat=True))
+    return [each.gave_way_to if each.gave_way_to in seen else None for each in sessions]
+
+
 def is_over(tip: Session) -> bool:
     """Return whether nothing more happens to a chain by itself, given its newest attempt."""
     return tip.status in FINAL_STATUSES and tip.retry_state not in WAITING_RETRY

@@ -8,9 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from sessions_app.api.http.templates import read_template
-from sessions_app.api.requests.schedules import ScheduleCreate, SchedulePut, Timing
 from sessions_app.authorization import Action, permitted, require_user
-from sessions_app.core.errors import Conflict, DomainError, InvalidInput
+from sessions_app.core.errors import DomainError
 from sessions_app.forms.schedules import ScheduleForm, TimesForm
 from sessions_app.locks import database_now
 from sessions_app.models import Schedule
@@ -57,15 +56,7 @@ def _row(place: Place, schedule: Schedule) -> dict[str, Any]:
 def times(request: HttpRequest, place: Place) -> HttpResponse:
     """Show the next times that the form would give, before it is saved."""
     form = TimesForm(request.POST)
-    asked, found = form.read(Timing), None
-    if asked is not None:
-        made = Schedule(created_at=database_now(), template={})
-        asked.time(made)
-        try:
-            saving.timing_check(made, made.created_at)
-            found = saving.next_times(made, made.created_at)
-        except InvalidInput as error:
-            form.refuse(error)
+    found = form.times()
     refused = [f"{name}: {text}" for name, texts in form.errors.items() for text in texts]
     return part(
         request, place, "schedule_times", title="The next times", times=found, refused=refused
@@ -76,12 +67,10 @@ def times(request: HttpRequest, place: Place) -> HttpResponse:
 def schedule_new(request: HttpRequest, place: Place) -> HttpResponse:
     """Show the form of a new schedule, or create it."""
     form = ScheduleForm(None, request.POST if request.method == "POST" else None)
-    if form.is_bound and (asked := form.read(ScheduleCreate)):
-        made = Schedule(project=place.project, name=asked.name, template=asked.stored())
-        asked.give(made)
-        if _saved(form, lambda: saving.schedule_create(made, by=require_user(place.actor))):
-            messages.success(request, f"The schedule {made.name} is saved.")
-            return redirect(place.address("project-schedule", made.pk))
+    made = form.is_bound and form.create(place.project, by=require_user(place.actor))
+    if made:
+        messages.success(request, f"The schedule {made.name} is saved.")
+        return redirect(place.address("project-schedule", made.pk))
     return _page(request, place, None, form)
 
 
@@ -92,26 +81,10 @@ def schedule(request: HttpRequest, place: Place, schedule_id: UUID) -> HttpRespo
     form = ScheduleForm(found, request.POST if request.method == "POST" else None)
     if form.is_bound:
         schedule_get(place.actor, schedule_id, Action.SCHEDULE_WRITE)
-        asked = form.read(SchedulePut)
-        if asked is not None:
-            fields = asked.give(found) | {"template"}
-            found.template = asked.stored()
-            user = require_user(place.actor)
-            if _saved(form, lambda: saving.schedule_change(found, by=user, fields=fields)):
-                messages.success(request, "The schedule is saved. You are its owner.")
-                return redirect(place.address("project-schedule", found.pk))
+        if form.change(found, by=require_user(place.actor)):
+            messages.success(request, "The schedule is saved. You are its owner.")
+            return redirect(place.address("project-schedule", found.pk))
     return _page(request, place, _found(place, schedule_id), form)
-
-
-def _saved(form: ScheduleForm, save: Any) -> bool:
-    """Return whether it was saved; if not, the form has the reason against it."""
-    try:
-        save()
-    except InvalidInput as error:
-        form.refuse(error)
-    except Conflict as error:
-        form.add_error("name", f"{error.detail}.")
-    return not form.errors
 
 
 def _found(place: Place, schedule_id: UUID) -> Schedule:

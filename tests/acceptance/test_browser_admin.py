@@ -232,3 +232,31 @@ def test_an_operator_backfills_a_schedule_after_reading_the_dry_run(
         click(browser, "Yes, submit 6 sessions")
     made = Session.objects.filter(creation_id__endswith=":backfill-1")
     assert made.count() == 6
+
+
+def test_an_operator_sees_the_next_times_of_a_schedule_before_saving_it(
+    signed_in: Browser, live_server: LiveServer, world: World
+) -> None:
+    browser, page = signed_in, signed_in.page
+    made = factories.schedule(world.project, world.owner, name="hourly")
+    browser.open(f"{live_server.url}/admin/sessions_app/schedule/{made.pk}/change/")
+    page.fill("[name=every]", "")
+    page.fill("[name=cron]", "0 3 * * *")
+    page.fill("[name=from]", "2100-01-01T00:00")
+    with page.expect_navigation():
+        click(browser, "Show the next times")
+    assert page.input_value("[name=from]") == "2100-01-01T00:00"
+    assert "2100-01-01 03:00:00 UTC" in page.inner_text("#next-times")
+    assert "Sessions will be submitted as you:" in page.inner_text("#owner")
+    for dark in (False, True):
+        browser.look(DESKTOP, dark=dark)
+        browser.run(_LOOK_AGAIN)
+        browser.keep(f"admin-schedule-{'dark' if dark else 'light'}")
+        assert browser.violations_in("#schedule") == []
+    browser.look(PHONE)
+    browser.keep("admin-schedule-phone")
+    assert not browser.run("document.documentElement.scrollWidth > innerWidth")
+    with page.expect_navigation():
+        click(browser, "Save")
+    made.refresh_from_db()
+    assert (made.cron, made.every, made.owner == world.owner) == ("0 3 * * *", None, False)

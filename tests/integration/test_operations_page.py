@@ -99,10 +99,17 @@ def test_schedules_are_told_with_their_next_times(at: Project) -> None:
     page = client.get("/operations/").content.decode()
     assert f'href="/projects/acme/work/schedules/{made["stopped"].pk}/"' in page
     assert 'hx-get="/operations/timetable/"' in page
+    told = admin().read("operations/")["schedules"]
+    assert [each["name"] for each in told["coming"]] == ["sooner", "later"]
+    assert told["coming"][0]["every"] == 3_600
+    (stopped,) = told["paused"]
+    assert (stopped["project"], stopped["owner"]) == ("acme/work", owner.username)
+    assert (stopped["paused_reason"], stopped["cron"]) == ("its owner is gone", None)
 
 
 def test_many_schedules_are_the_same_statements(at: Project) -> None:
-    client, owner = operator(), factories.user(project=at)
+    client, api, owner = operator(), admin(), factories.user(project=at)
+    api.read("operations/")
 
     def spent(count: int) -> int:
         for number in range(count):
@@ -111,6 +118,7 @@ def test_many_schedules_are_the_same_statements(at: Project) -> None:
                 schedule_pause(made, reason="because", by="ann")
         with CaptureQueriesContext(connection) as done:
             assert client.get("/operations/timetable/").status_code == 200
+            api.read("operations/")
         return len(done)
 
     assert spent(2) == spent(10)

@@ -5,14 +5,19 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.models import Executor, Preemption, Reservation
 from scheduler.web.project_preemptions import PAGE
-from sessions_app.models import PriorityClass, Project, Session
+from sessions_app.models import Membership, PriorityClass, Project, Session
+from sessions_app.models.tenants import Role
 from tests import factories
 from tests.agent import Api, admin
+from tests.graphs import Graph
 from tests.integration.admin import operator
 from tests.integration.test_operations_page import MOST
 from tests.integration.test_project_pages import statements
@@ -77,6 +82,40 @@ def test_of_another_project_it_tells_the_class_alone(
     outsider = signed_in(factories.user("eve", project=other))
     assert outsider.get(AT).status_code == 404
     assert str(theirs.pk)[:13] in read(operator(), AT)
+
+
+def test_who_may_see_the_taker_finds_it_at_the_victim(
+    project: Project, rack: Executor, viewer: Client
+) -> None:
+    other = factories.project("other", domain="else")
+    taker = factories.submit(other)
+    victim, plain = ended(project, 30, gave_way_to=taker.pk), ended(project, 30)
+    both = factories.user("bo", project=project)
+    Membership.objects.create(user=both, project=other, role=Role.VIEWER)
+    query = "query ($id: ID!) { session(id: $id) { madeRoomFor } }"
+
+    def told(user: User, of: Session) -> tuple[str | None, int]:
+        """What they are told, and the statements of it; GraphQL and the page say the same."""
+        graph = Graph(factories.token(user))
+        page = signed_in(user).get(f"/sessions/{of.pk}/").content.decode()
+        with CaptureQueriesContext(connection) as captured:
+            found = graph.read(f"sessions/{of.pk}/")["made_room_for"]
+        spent = len(captured)
+        assert graph.ask(query, id=str(of.pk))["session"]["madeRoomFor"] == found
+        assert (f'made room for <a href="/sessions/{taker.pk}/"' in page) == bool(found)
+        assert ("It made room for" in page) == bool(found)
+        return found, spent
+
+    vera = factories.user("vera", project=project, role=Role.VIEWER)
+    root = factories.user("root", superuser=True)
+    for user, seen in ((both, str(taker.pk)), (root, str(taker.pk)), (vera, None)):
+        _, usual = told(user, plain)
+        assert told(user, victim) == (seen, usual + 1), user
+    assert "made_room_for" not in admin().read("sessions/")["results"][0], "lists do not look"
+    admin_page = f"/admin/sessions_app/session/{victim.pk}/change/"
+    assert f"session {str(taker.pk)[:13]}" in read(signed_in(root), admin_page)
+    Session.objects.filter(pk=victim.pk).update(gave_way_to=uuid4())
+    assert told(root, victim)[0] is None, "there is nothing left to see"
 
 
 def test_a_project_sees_which_nodes_are_kept_free_for_its_sessions(

@@ -16,8 +16,10 @@ from scheduler.services.nodes.counting import nodes_count, stretch_count
 from scheduler.services.nodes.sweep import Swept, nodes_rebuild, nodes_sweep
 from scheduler.services.pending import pending_explain
 from sessions_app.core.states import Status
-from sessions_app.models import Project, Session
+from sessions_app.models import Project, Session, SessionEvent
+from sessions_app.services.chains.dependants import dependants_release
 from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, agent, running
 from tests.factories import policy, submit, tip, user
 from tests.invariants import check_all
@@ -317,6 +319,27 @@ def test_after_a_minute_a_suspect_is_used_if_nothing_else_fits(
     monkeypatch.setattr("scheduler.allocation.patience.PATIENCE", timedelta(0))
     assert played.lease() == [left.pk]
     assert planned(played)[str(left.pk)] == ["n0"]
+
+
+def test_the_minute_begins_when_the_dependencies_have_ended(at: Project, monkeypatch: Any) -> None:
+    played = suspected(at, avoid="all")
+    for _ in range(9):
+        submit(at, resources={"cpu": "4"})
+    assert len(played.lease()) == 9
+    first = submit(at, resources={"cpu": "4"})
+    wanted = [{"session": str(first.pk), "when": "ended"}]
+    later = submit(at, resources={"cpu": "4"}, depends_on=wanted)
+    chain_cancel(first.pk, by="ann")
+    dependants_release([first.pk])
+    released = SessionEvent.objects.filter(session_id=later.pk, type="session.released")
+    # So it is as if the release were later than the time for which nothing else has fitted.
+    monkeypatch.setattr("scheduler.allocation.patience.PATIENCE", timedelta(0))
+    assert released.update(time=timezone.now() + timedelta(minutes=5)) == 1
+    assert played.lease() == []
+    assert "suspect nodes" in why(later)
+    released.update(time=timezone.now())
+    assert played.lease() == [later.pk]
+    assert planned(played)[str(later.pk)] == ["n0"]
 
 
 def test_a_round_asks_at_most_once_for_patience(at: Project) -> None:

@@ -18,12 +18,12 @@ from reprise_client.outage import OutageTolerance
 
 if TYPE_CHECKING:
     from reprise_client.api import Client
-    from reprise_client.models import OperatorProblem, Overview
+    from reprise_client.models import Operations, Overview
 
 LINES_EVERY = 5.0
 SCREEN_EVERY = 2.0
-PROBLEMS_EVERY = 5.0
-"""Seconds between two looks at the problems, which change less often than the rest."""
+OPERATIONS_EVERY = 5.0
+"""Seconds between two looks at what operators are told, which changes less often than the rest."""
 
 
 def top(
@@ -46,8 +46,8 @@ def top(
 ) -> None:
     """Watch queues, executors, retries and causes of failures.
 
-    Operators are also told what is wrong, the worst first. Without a terminal it prints a line
-    every few seconds; with -o json an object per line.
+    Operators are also told what is wrong, the worst first, and which schedules come next or are
+    paused. Without a terminal it prints a line every few seconds; with -o json an object per line.
     """
     if not once and output not in {Format.TABLE, Format.JSON}:
         raise typer.BadParameter(f"-o {output.value} goes with --once")
@@ -65,10 +65,10 @@ def top(
 
 
 class Look:
-    """Fetches the overview repeatedly, and for operators the problems of the whole deployment.
+    """Fetches the overview repeatedly, and what operators are told of the whole deployment.
 
-    It tolerates outages; meanwhile `trouble` says what is wrong. `problems` is None for those who
-    are told none.
+    It tolerates outages; meanwhile `trouble` says what is wrong. `operations` is None for all
+    others.
     """
 
     def __init__(self, client: Client, project: str | None):
@@ -78,22 +78,22 @@ class Look:
         self._last: Overview | None = None
         self._looked = float("-inf")
         self.trouble = ""
-        self.problems: list[OperatorProblem] | None = None
+        self.operations: Operations | None = None
 
     def at_once(self) -> Overview:
-        """Return the present overview, and read the problems if it is time."""
+        """Return the present overview, and read what operators are told if it is time."""
         seen = self._client.overview(project=self._project)
-        # Only operators are shown executors, and the problems are those of all projects.
+        # Only operators are shown executors, and what they are told is of all projects.
         if seen.executors is None or self._project is not None:
-            self.problems = None
-        elif time.monotonic() >= self._looked + PROBLEMS_EVERY:
-            self.problems = self._asked()
+            self.operations = None
+        elif time.monotonic() >= self._looked + OPERATIONS_EVERY:
+            self.operations = self._asked()
             self._looked = time.monotonic()
         return seen
 
-    def _asked(self) -> list[OperatorProblem] | None:
+    def _asked(self) -> Operations | None:
         try:
-            return self._client.operations().problems
+            return self._client.operations()
         except ApiError as error:
             if error.status == 404:  # a server from before there was this call
                 return None
@@ -116,8 +116,8 @@ class Look:
 def _print_once(look: Look, seen: Overview, where: str, output: Format) -> None:
     emit(
         output,
-        _plain(seen, look.problems),
-        table=lambda: top_view(seen, where, width=console().width, problems=look.problems),
+        _plain(seen, look.operations),
+        table=lambda: top_view(seen, where, width=console().width, operations=look.operations),
         names=(queue.address for queue in seen.queues),
     )
 
@@ -131,13 +131,13 @@ def _screen(look: Look, where: str) -> RenderableType:
         width=size.width,
         height=size.height,
         trouble=look.trouble,
-        problems=look.problems,
+        operations=look.operations,
     )
 
 
-def _plain(seen: Overview, problems: list[OperatorProblem] | None) -> dict[str, Any]:
-    told = {} if problems is None else {"problems": [plain(each) for each in problems]}
-    return plain(seen) | told
+def _plain(seen: Overview, operations: Operations | None) -> dict[str, Any]:
+    told = {} if operations is None else plain(operations)
+    return plain(seen) | {name: told[name] for name in ("problems", "schedules") if name in told}
 
 
 def _lines(look: Look, output: Format, every: float) -> None:
@@ -147,9 +147,9 @@ def _lines(look: Look, output: Format, every: float) -> None:
             if look.trouble:
                 typer.echo(look.trouble, err=True)
             elif output is Format.JSON:
-                typer.echo(json.dumps(_plain(seen, look.problems), ensure_ascii=False))
+                typer.echo(json.dumps(_plain(seen, look.operations), ensure_ascii=False))
             else:
-                typer.echo(top_line(seen, look.problems))
+                typer.echo(top_line(seen, look.operations))
             time.sleep(every)
     except KeyboardInterrupt:
         return

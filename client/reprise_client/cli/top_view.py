@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from reprise_client.models import (
         Counted,
         Executor,
+        Operations,
         OperatorProblem,
+        OperatorSchedules,
         Overview,
         Pace,
         QueueLook,
@@ -31,10 +33,12 @@ PROBLEMS = 3
 """Most problems on a small screen."""
 BESIDE = 6
 """Most causes and executors on a small screen; the rest is for the queues."""
+SCHEDULES = 3
+"""Most schedules that come next, and most that are paused; `-o json` has more."""
 PIPE_HEIGHT = 1_000
 
 
-def top_line(seen: Overview, problems: Sequence[OperatorProblem] | None = None) -> str:
+def top_line(seen: Overview, operations: Operations | None = None) -> str:
     """Return the overview in one line, for logs; with the worst problem, if there is one."""
     throughput = seen.pace
     line = (
@@ -46,6 +50,7 @@ def top_line(seen: Overview, problems: Sequence[OperatorProblem] | None = None) 
     causes = ", ".join(f"{cause} {count:,}" for cause, count in throughput.causes.items())
     if causes:
         line = f"{line}  failed in {span(throughput.cause_window)}: {causes}"
+    problems = operations.problems if operations else ()
     return f"{line}  {_sentence(problems[0])}" if problems else line
 
 
@@ -56,13 +61,18 @@ def top_view(
     width: int,
     height: int = PIPE_HEIGHT,
     trouble: str = "",
-    problems: Sequence[OperatorProblem] | None = None,
+    operations: Operations | None = None,
 ) -> RenderableType:
     """Return the overview for a screen of this width and height.
 
-    `trouble` says why the overview is outdated. `problems` are shown the worst first.
+    `trouble` says why the overview is outdated. Of what operators are told it has the problems, the
+    worst first, and the schedules.
     """
-    wrong = list(_problems(seen, problems or (), max(PROBLEMS, height // 8)))
+    wrong: list[RenderableType] = []
+    if operations is not None:
+        wrong += _problems(seen, operations.problems, max(PROBLEMS, height // 8))
+        wrong += _schedules(seen, operations.schedules)
+        wrong += [Text("")] if wrong else []
     most = max(BESIDE, height // 5)
     bar = BAR if width >= NARROW else BAR // 2
     used = 7 + len(wrong) + min(most, max(len(seen.pace.causes), len(seen.executors or ()), 1))
@@ -95,17 +105,34 @@ def _counts(seen: Overview) -> Text:
 
 
 def _problems(
-    seen: Overview, problems: Sequence[OperatorProblem], most: int
+    seen: Overview, problems: list[OperatorProblem], most: int
 ) -> Iterator[RenderableType]:
-    """Yield a line for each of the worst problems, and an empty one after them."""
+    """Yield a line for each of the worst problems."""
     shown = problems if len(problems) <= most else problems[: most - 1]
     for each in shown:
         since = f"  {span((seen.at - each.since).total_seconds())}" if each.since else ""
         yield _line((_sentence(each), SEVERITY_STYLES.get(each.severity, "dim")), since)
     if left := len(problems) - len(shown):
         yield _line((f"and {counted(left, 'more problem')}", "dim"))
-    if problems:
-        yield Text("")
+
+
+def _schedules(seen: Overview, schedules: OperatorSchedules) -> Iterator[RenderableType]:
+    """Yield a line with what comes next, and one with what is paused."""
+    coming = [
+        f"{each.address} in {span((each.next_at - seen.at).total_seconds())}"
+        for each in schedules.coming[:SCHEDULES]
+        if each.next_at
+    ]
+    paused = [
+        f"{each.address} ({each.paused_reason})" if each.paused_reason else each.address
+        for each in schedules.paused[:SCHEDULES]
+    ]
+    if coming:
+        yield _line(("Schedules ", "dim"), ", ".join(coming))
+    if paused:
+        left = len(schedules.paused) - len(paused)
+        more = f" and {counted(left, 'more schedule')}" if left else ""
+        yield _line(("Paused schedules ", "dim"), (", ".join(paused) + more, "yellow"))
 
 
 def _sentence(problem: OperatorProblem) -> str:

@@ -74,6 +74,7 @@ def session_facts(
             ("Name", session.name),
             ("Status", status),
             ("Why", session.status_message or ""),
+            ("Gave way to", page(session.made_room_for)),
             ("Waits", session.pending_reason or ""),
             ("Attempt", attempt_summary(session.retry_state)),
             *_progress_facts(session),

@@ -45,7 +45,7 @@ from sessions_app.selectors.peers import (
     sessions_found,
 )
 from sessions_app.selectors.policies import queues_visible
-from sessions_app.selectors.sessions import chains_of
+from sessions_app.selectors.sessions import chains_of, made_room_for
 
 _PENDING = {"pending_reason", "why_pending"}
 _PENDING_HELP = "Only for a query of one session, because it looks at every executor."
@@ -158,6 +158,10 @@ class Session(_SessionShape, graphene.ObjectType):
     @staticmethod
     def resolve_retry_chain(source: Peer[Row], _info: Any) -> Any:
         return source.ask("chain", _chains)
+
+    @staticmethod
+    def resolve_made_room_for(source: Peer[Row], info: Any) -> Any:
+        return source.ask("made_room_for", partial(made_room_for, actor_of(info)))
 
     @staticmethod
     def resolve_attempts(source: Peer[Row], info: Any, **asked: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from sessions_app.in_force.retry_scope import RetryScope, scopes_of
 from sessions_app.models import RetryDecision, Session
 from sessions_app.selectors.dependencies import dependency_graph
 from sessions_app.selectors.priority_classes import class_names
-from sessions_app.selectors.sessions import chain_counts, chains_of
+from sessions_app.selectors.sessions import chain_counts, chains_of, made_room_for
 from sessions_app.selectors.why_pending import why_pending
 
 _FOLLOWED = GRANTED_RETRY | {RetryState.RETRIED}
@@ -53,7 +53,9 @@ def sessions_json(sessions: Sequence[Session]) -> list[dict[str, Any]]:
 def session_json(session: Session, actor: Actor) -> dict[str, Any]:
     """Return one session with everything that the caller may see."""
     (body,) = with_chains([session], sessions_json([session]))
-    return {**body, **spec_json(session, actor), **pending_json(session)}
+    (taker,) = made_room_for(actor, [session])
+    more = {**spec_json(session, actor), "made_room_for": taker, **pending_json(session)}
+    return {**body, **more}
 
 
 def with_chains(

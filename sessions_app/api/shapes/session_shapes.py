@@ -171,6 +171,8 @@ class Session(SessionSummary):
     """`cancel` or `run`; null without dependencies."""
     cancel_requested_at: datetime | None
     preempt_requested_at: datetime | None
+    made_room_for: UUID | None
+    """The waiting session for which Reprise preempted it; null also if you may not see that one."""
     pending_reason: str | None
     why_pending: WhyPending | None
     """Set, like `pending_reason`, for a session that has waited for some seconds or waits for a

@@ -192,6 +192,13 @@ def test_info_does_not_list_a_hundred_budgets(command: Command, server: FakeServ
     assert "unused: ml/0 (no limit), ml/1 (no limit)" in text
 
 
+def test_info_tells_for_whom_it_made_room(command: Command, server: FakeServer) -> None:
+    server.on(at(0), answers.session(made_room_for=IDS[1]), answers.session(made_room_for=None))
+    text = command("session", "info", IDS[0]).stdout
+    assert ["Gave", "way", "to", IDS[1]] in [row.split() for row in text.splitlines()]
+    assert "Gave way to" not in command("session", "info", IDS[0]).stdout
+
+
 def test_info_tells_which_switch_holds_a_retry(command: Command, server: FakeServer) -> None:
     server.on(at(1), answers.failed(1, state="held"))
     settings = "GET /retry-settings/projects/default/default/"

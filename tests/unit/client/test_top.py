@@ -15,6 +15,7 @@ from tests.unit.client.conftest import Command
 from tests.unit.client.server import FakeServer, problem
 
 PATH = "/overview/"
+ID = "019a2b3c-0000-7000-8000-000000000001"
 
 
 def queue(number: int) -> dict[str, Any]:
@@ -162,20 +163,51 @@ def test_operators_are_told_what_is_wrong(command: Command, server: FakeServer) 
     assert server.count("GET", "/operations/") == asked, "they are none of a member's"
 
 
+def schedule(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": ID, "project": "lab/storm", "name": name, **more}
+
+
+def test_operators_are_told_which_schedules_come_next(
+    command: Command, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    schedules = {
+        "coming": [
+            schedule(f"job-{each}", next_at=f"2030-01-31T12:0{each}:00Z") for each in "1234"
+        ],
+        "paused": [
+            schedule("backup", paused_reason="its owner is gone"),
+            *(schedule(name) for name in ("a", "b", "c")),
+        ],
+    }
+    server.on(f"GET {PATH}", answer())
+    server.on("GET /operations/", {"at": "2030-01-31T12:00:00Z", "schedules": schedules})
+    shown = command("top", "--once").stdout
+    assert "Schedules lab/storm/job-1 in 1 min, lab/storm/job-2 in 2 min, lab/storm/job-3" in shown
+    assert "job-4" not in shown
+    assert (
+        "Paused schedules lab/storm/backup (its owner is gone), lab/storm/a, lab/storm/b and 1 "
+        "more schedule" in shown
+    )
+    assert json.loads(command("top", "--once", "-o", "json").stdout)["schedules"] == schedules
+    server.on(f"GET {PATH}", answer(executors=None))
+    assert "Schedules" not in command("top", "--once").stdout, "they are none of a member's"
+
+
 def test_many_problems_leave_room_for_the_queues() -> None:
-    problems = Operations.model_validate(told(20)).problems
+    operations = Operations.model_validate(told(20))
     seen = Overview.model_validate(answer())
     for width, height in ((80, 24), (200, 60)):
         screen = Console(width=width, height=height, highlight=False)
         with screen.capture() as captured:
             screen.print(
-                top_view(seen, "http://here", width=width, height=height, problems=problems)
+                top_view(seen, "http://here", width=width, height=height, operations=operations)
             )
         lines = captured.get().splitlines()
         assert len(lines) <= height
         assert any(line.startswith("and ") and "more problems" in line for line in lines)
         assert any("lab/storm/queue-00" in line for line in lines)
-    assert top_line(seen, problems).endswith("  CRITICAL: No worker is alive.")
+    assert top_line(seen, operations).endswith("  CRITICAL: No worker is alive.")
 
 
 def test_lines_and_objects_are_what_goes_on_for_ever(command: Command) -> None:
