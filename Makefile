@@ -114,6 +114,7 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.preemption --quick
 	$(BIN)/python -m benchmarks.bad_nodes --quick
 	$(BIN)/python -m benchmarks.api --quick
+	$(BIN)/python -m benchmarks.failures --quick
 	$(BIN)/python -m benchmarks.pages --quick
 	$(BIN)/python -m benchmarks.event_stream --quick
 	$(BIN)/python -m benchmarks.kubernetes --quick

@@ -1,7 +1,8 @@
-"""What the failures of `session_history.py` left: signatures, figures of hours and days, nodes.
+"""What failures left: signatures, figures of hours and days, nodes.
 
-The one task that counts failures would need hours for a million sessions. So the rows are made from
-the sessions by SQL, as many as the task would have made. Figures of recoveries are left out.
+The one task that counts failures would need hours for a million sessions. So the rows are made by
+SQL, as many as the task would have made: from the sessions of `session_history.py`, or from
+failures without any session. Recovered chains are left out of the figures of signatures.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,24 @@ _FAILED = """
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
         JOIN sessions_app_queue q ON q.id = s.queue_id JOIN auth_user u ON u.id = s.owner_id
     WHERE s.failure_signature <> ''
+"""
+# Few signatures make most failures: the n-th one has an n-th of those of the first. Each has
+# three images and two queues.
+_MADE_UP = """
+    CREATE TEMPORARY TABLE failed AS
+    SELECT %(project)s AS project_id, lpad(to_hex(signature), 12, '0') AS key,
+        (ARRAY['kernel_nonzero_exit', 'oom_killed', 'start_failure', 'node_lost', 'unknown'])
+            [signature %% 5 + 1] AS cause,
+        gen_random_uuid() AS id, %(until)s - draw[2] * interval '31 days' AS finished_at,
+        position / 2 AS root_id, 'node-' || floor(draw[3] * %(nodes)s) AS node,
+        'image-' || (signature * 7 + position %% 3) %% 40 AS image,
+        'queue-' || (signature + position %% 2) %% 6 AS queue,
+        'user-' || floor(draw[4] * 40) AS owner, position %% 2 = 1 AS retried,
+        600 * draw[5] AS seconds
+    FROM (SELECT position, draw, floor(exp(draw[1] * ln(%(signatures)s)))::bigint AS signature
+        FROM generate_series(0, %(failures)s - 1) AS position, LATERAL (
+            SELECT array_agg((hashint8extended(position, seed) & 1048575) / 1048576.0::float8)
+            FROM generate_series(1, 5) AS seed) AS d(draw)) AS made
 """
 _SIGNATURES = """
     INSERT INTO sessions_app_failuresignature (project_id, key, title, cause, first_seen, last_seen,
@@ -65,22 +84,41 @@ def load_failures() -> None:
     from django.db import connection
 
     from scheduler.models import Executor
-    from sessions_app.models import FailureReader, Session
-    from sessions_app.services.failures.days import day_sum
+    from sessions_app.models import Session
 
     names = Session.objects.exclude(executor="").values_list("executor", flat=True).distinct()
     Executor.objects.bulk_create([Executor(name=name) for name in names])
-    since = datetime.now(UTC) - timedelta(days=KEPT_DAYS + 1)
     with connection.cursor() as cursor:
         cursor.execute(_FAILED)
+        _count()
+        cursor.execute(_NODES)
+        cursor.execute("VACUUM ANALYZE scheduler_node")
+
+
+def make_up_failures(project: int, failures: int, *, signatures: int, nodes: int) -> None:
+    """Count failures of a project in the last 31 days, of sessions that there never were."""
+    from django.db import connection
+
+    made = {"project": project, "failures": failures, "signatures": signatures, "nodes": nodes}
+    with connection.cursor() as cursor:
+        cursor.execute(_MADE_UP, {**made, "until": datetime.now(UTC)})
+        _count()
+
+
+def _count() -> None:
+    """Count the failures in the table `failed`, and drop it."""
+    from django.db import connection
+
+    from sessions_app.models import FailureReader
+    from sessions_app.services.failures.days import day_sum
+
+    with connection.cursor() as cursor:
         cursor.execute(_SIGNATURES)
-        cursor.execute(_HOURS, [since])
+        cursor.execute(_HOURS, [datetime.now(UTC) - timedelta(days=KEPT_DAYS + 1)])
         FailureReader.objects.create(pk=1)
         while day_sum(datetime.now(UTC).date()):
             pass
         cursor.execute(_DAYS)
-        cursor.execute(_NODES)
         cursor.execute("DROP TABLE failed")
         for table in ("failuresignature", "failurehour", "failureday", "retryday"):
             cursor.execute(f"VACUUM ANALYZE sessions_app_{table}")
-        cursor.execute("VACUUM ANALYZE scheduler_node")

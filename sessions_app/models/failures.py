@@ -1,5 +1,6 @@
 """What the failures of a project have in common: their signatures, counted from the log."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from retry.signatures.signature import KEY_LENGTH, TITLE_LENGTH
@@ -110,6 +111,11 @@ class FailureDay(Counts):
     value = models.CharField(max_length=VALUE_LENGTH, blank=True)
     day = models.DateField()
     key = models.CharField(max_length=KEY_LENGTH)
+    hours = ArrayField(models.IntegerField(null=True), null=True)
+    """The failed attempts in each hour, for sparklines: 24 of them, null where there are none.
+
+    As a whole it is null in rows of an older release, until their day is summed once more.
+    """
 
     class Meta:
         constraints = [
@@ -119,6 +125,9 @@ class FailureDay(Counts):
         ]
         indexes = [
             models.Index("project", "key", "dimension", "day", name="failure_day_of_key"),
+            models.Index(
+                "day", condition=models.Q(hours__isnull=True), name="failure_day_without_hours"
+            ),
             models.Index("day", name="failure_day_old"),
         ]
 

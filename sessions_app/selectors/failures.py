@@ -1,6 +1,9 @@
-"""Reads of failures by their signatures, from the figures of hours: their cost does not grow with
-the number of sessions."""
+"""Reads of failures by their signatures, from the figures of days and of the hours around them.
 
+Their cost does not grow with the number of sessions.
+"""
+
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -27,17 +30,18 @@ _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 # The figures of the time: of the days in it that are summed, and of the hours around them.
-_PARTS = (
+_AROUND = (
     ("failurehour", "hour >= %(since)s AND hour < %(first)s"),
-    ("failureday", "day >= %(first_day)s AND day < %(last_day)s"),
     ("failurehour", "hour >= %(last)s AND hour < %(until)s"),
 )
+_DAYS = (("failureday", "day >= %(first_day)s AND day < %(last_day)s"),)
+_PARTS = (*_DAYS, *_AROUND)
 
 
-def _of_parts(select: str) -> str:
+def _of_parts(select: str, parts: Sequence[tuple[str, str]] = _PARTS) -> str:
     """Return the rows of all parts; the select has the name of the table and the condition."""
     return " UNION ALL ".join(
-        select.format(table=f"sessions_app_{table}", time=time) for table, time in _PARTS
+        select.format(table=f"sessions_app_{table}", time=time) for table, time in parts
     )
 
 
@@ -74,31 +78,47 @@ _LIST = f"""
         s.last_seen DESC, s.id
     OFFSET %(offset)s LIMIT %(limit)s
 """
-_BINS = """
-    SELECT h.project_id, h.key, width_bucket(extract(epoch FROM h.hour)::float8, %(begin)s,
-        %(end)s, %(bins)s) - 1, sum(h.sessions)::bigint
-    FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
-    JOIN sessions_app_failurehour h ON h.project_id = v.project_id AND h.key = v.key
-    WHERE h.dimension = %(dimension)s AND h.value = ANY(%(values)s::text[])
-        AND h.hour >= %(since)s AND h.hour < %(until)s
-    GROUP BY 1, 2, 3
+_SHOWN = "unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)"
+_OF_SHOWN = """
+    h.project_id = v.project_id AND h.key = v.key AND h.dimension = %(dimension)s
+    AND h.value = ANY(%(values)s::text[])
+"""
+_OF_DAYS = _of_parts(
+    f"""
+    SELECT (%(day_bins)s::int[])[24 * (day - %(first_day)s) + u.place] AS bin, u.sessions
+    FROM {{table}} h CROSS JOIN unnest(h.hours) WITH ORDINALITY AS u(sessions, place)
+    WHERE {_OF_SHOWN} AND {{time}} AND u.sessions > 0
+    """,
+    _DAYS,
+)
+_OF_HOURS = _of_parts(
+    f"""
+    SELECT v.project_id, v.key, width_bucket(h.hour, %(bins)s::timestamptz[]) - 1, h.sessions
+    FROM {_SHOWN} JOIN {{table}} h ON {_OF_SHOWN} AND {{time}}
+    """,
+    _AROUND,
+)
+_BINS = f"""
+    SELECT v.project_id, v.key, d.bin, d.sessions FROM {_SHOWN} CROSS JOIN LATERAL (
+        SELECT bin, sum(sessions)::bigint AS sessions FROM ({_OF_DAYS}) AS d GROUP BY 1) AS d
+    UNION ALL {_OF_HOURS}
 """
 _VALUES = _of_parts("""
-    SELECT h.project_id, h.key, h.dimension, h.value, h.sessions
-    FROM unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)
-    JOIN {table} h ON h.project_id = v.project_id AND h.key = v.key
-    WHERE h.dimension = ANY(%(dimensions)s::text[]) AND h.value <> '' AND {time}
+    SELECT value, sessions FROM {table} WHERE project_id = v.project_id AND key = v.key
+        AND dimension = d.dimension AND value <> '' AND {time}
 """)
 _TOP = f"""
-    SELECT project_id, key, dimension, value, sessions FROM (
-        SELECT h.project_id, h.key, h.dimension, h.value, sum(h.sessions)::bigint AS sessions,
-            row_number() OVER (PARTITION BY h.project_id, h.key, h.dimension
-                ORDER BY sum(h.sessions) DESC, h.value) AS place
-        FROM ({_VALUES}) AS h
-        GROUP BY 1, 2, 3, 4 HAVING sum(h.sessions) > 0) AS counted
-    WHERE place <= %(top)s ORDER BY project_id, key, dimension, place
+    SELECT v.project_id, v.key, d.dimension, t.value, t.sessions
+    FROM {_SHOWN} CROSS JOIN unnest(%(dimensions)s::text[]) AS d(dimension) CROSS JOIN LATERAL (
+        SELECT h.value, sum(h.sessions)::bigint AS sessions FROM ({_VALUES}) AS h
+        GROUP BY 1 HAVING sum(h.sessions) > 0 ORDER BY 2 DESC, 1 LIMIT %(top)s) AS t
+    ORDER BY 1, 2, 3, 5 DESC, 4
 """
-_SUMMED = "SELECT days_before FROM sessions_app_failurereader WHERE id = 1"
+# Sums of an older release lack their hours, until they are made once more.
+_SUMMED = """
+    SELECT least(days_before, (SELECT min(day) FROM sessions_app_failureday WHERE hours IS NULL))
+    FROM sessions_app_failurereader WHERE id = 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +208,9 @@ def failures_listed(
         return []
     asked: dict[str, Any] = {
         **figures,
+        **_bins(figures),
         "projects": array(row.project_id for row in rows),
         "keys": array(row.key for row in rows),
-        "begin": wanted.since.timestamp(),
-        "end": wanted.until.timestamp(),
-        "bins": BINS,
         "dimensions": array([Dimension.QUEUE.value, Dimension.IMAGE.value, Dimension.NODE.value]),
         "top": TOP,
     }
@@ -201,7 +219,7 @@ def failures_listed(
     with connection.cursor() as cursor:
         cursor.execute(_BINS, asked)
         for project, key, at, sessions in cursor.fetchall():
-            bins[project, key][min(max(at, 0), BINS - 1)] += sessions
+            bins[project, key][at] += sessions
         cursor.execute(_TOP, asked)
         for project, key, dimension, value, sessions in cursor.fetchall():
             top.setdefault((project, key, dimension), []).append((value, sessions))
@@ -254,6 +272,17 @@ def _times(wanted: FailuresWanted) -> dict[str, Any]:
         first = last = wanted.until
     days = {"first_day": first.date(), "last_day": last.date()}
     return {"since": wanted.since, "until": wanted.until, "first": first, "last": last, **days}
+
+
+def _bins(times: dict[str, Any]) -> dict[str, Any]:
+    """Return the begins of the bins, and the bin of each hour of the days that are summed."""
+    since, until, first = times["since"], times["until"], times["first"]
+    begins = [since - (since - until) * at // BINS for at in range(BINS)]
+    hours = (times["last"] - first) // _HOUR
+    return {
+        "bins": array(begins),
+        "day_bins": array(bisect(begins, first + at * _HOUR) - 1 for at in range(hours)),
+    }
 
 
 def _rows(

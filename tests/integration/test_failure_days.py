@@ -1,28 +1,48 @@
 """Figures of failures by day: the sums of hours, which long lists read in their place."""
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from reprise.upkeep.retention import prune
 from retry.evidence.termination import Termination
 from sessions_app.locks import database_now
-from sessions_app.models import FailureDay, FailureHour, FailureReader, Project, Session
+from sessions_app.models import (
+    FailureDay,
+    FailureHour,
+    FailureReader,
+    FailureSignature,
+    Project,
+    Session,
+)
 from sessions_app.models.tenants import Role
+from sessions_app.selectors.failures import (
+    BINS,
+    MOST_DAYS,
+    Failure,
+    FailuresWanted,
+    failures_listed,
+)
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.failures.count import failures_count, failures_rebuild
-from sessions_app.services.failures.days import day_sum, late_add
-from sessions_app.services.failures.figures import Added, Place
+from sessions_app.services.failures.days import day_sum, late_sum
+from sessions_app.services.failures.figures import Place
 from tests import factories
 from tests.agent import Api
 from tests.factories import reread
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAYS = 6
+NAMES = ("queue", "image", "node")
+FIGURES = ("sessions", "chains", "recovered_chains")
 
 
 @pytest.fixture
@@ -94,6 +114,7 @@ def test_a_long_list_reads_days_and_no_hours_within_them(api: Api, past: datetim
     times = f"since={past - timedelta(days=3):%Y-%m-%dT%H:%M:%SZ}&until={past:%Y-%m-%dT%H:%M:%SZ}"
     (shown,) = api.read(f"failures/?{times}")["results"]
     assert shown["sessions"] < 1_000_000 > shown["queues"][0]["sessions"]
+    assert sum(shown["sparkline"]) == shown["sessions"]
     with CaptureQueriesContext(connection) as queries:
         api.read(f"failures/?{times}")
     long = len(queries)
@@ -102,18 +123,113 @@ def test_a_long_list_reads_days_and_no_hours_within_them(api: Api, past: datetim
     assert long == len(queries) + 1
 
 
-def test_what_is_counted_late_is_added_to_both(at: Project, past: datetime) -> None:
-    late_add([(Place(at.pk, "", "", past - timedelta(hours=1), "aaaaaaaaaaaa"), Added(1))], None)
+def test_what_is_counted_late_is_in_both(at: Project, past: datetime) -> None:
+    row = FailureHour.objects.filter(dimension="", hour__lt=past).order_by("hour")[0]
+    place = Place(at.pk, "", "", row.hour, row.key)
+    late_sum([place], None)
     assert not FailureDay.objects.exists()
     sum_all()
-    reader = FailureReader.objects.get(pk=1)
-    assert reader.days_before == past.date()
-    reader.days_before = past.date() + timedelta(days=1)
-    reader.save()
+    days = FailureDay.objects.order_by("pk").values()
+    before = list(days)
+    FailureHour.objects.filter(pk=row.pk).update(sessions=row.sessions + 7)
+    late_sum([place, place._replace(hour=past)], past.date())
+    changed = [(old, new) for old, new in zip(before, days.all(), strict=True) if old != new]
+    ((old, new),) = changed
+    assert new["sessions"] == old["sessions"] + 7
+    assert (new["hours"] or [])[row.hour.hour] == row.sessions + 7
+    # An end that is counted after its day was summed.
+    FailureReader.objects.filter(pk=1).update(days_before=past.date() + timedelta(days=1))
     failed(at)
     failures_count()
-    today = FailureDay.objects.filter(day=past.date(), sessions=1)
+    today = FailureDay.objects.filter(day=past.date())
     assert set(today.values_list("dimension", flat=True)) == {"", "queue", "node"}
+    counted = FailureHour.objects.filter(dimension="", hour__gte=past)
+    assert today.get(dimension="").sessions == sum(counted.values_list("sessions", flat=True))
+
+
+def test_sums_of_an_older_release_are_made_once_more(api: Api, past: datetime) -> None:
+    sum_all()
+    before = list(lists(api, past))
+    sums = list(FailureDay.objects.order_by("day", "dimension", "value").values("day", "hours"))
+    second = past.date() - timedelta(days=DAYS - 1)
+    FailureDay.objects.filter(day=second).update(hours=None, sessions=5)
+    assert list(lists(api, past)) == before
+    assert sum_all() == 1
+    made = FailureDay.objects.order_by("day", "dimension", "value").values("day", "hours")
+    assert list(made) == sums
+    assert list(lists(api, past)) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lists_are_what_the_hours_say(at: Project, seed: int) -> None:
+    draw = random.Random(seed)
+    midnight = database_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    make_hours(at, draw, midnight)
+    FailureReader.objects.create(pk=1)
+    sum_all()
+    # The newest day is not summed yet.
+    FailureDay.objects.filter(day=midnight.date() - timedelta(days=1)).delete()
+    FailureReader.objects.update(days_before=midnight.date() - timedelta(days=1))
+    for _ in range(60):
+        until = midnight + timedelta(seconds=draw.randrange(-4 * 86_400, 86_400))
+        until = draw.choice([until, until.replace(minute=0, second=0), midnight])
+        length = timedelta(seconds=draw.choice([3_600, 86_400, 86_400 * MOST_DAYS]) * draw.random())
+        length = draw.choice([length, timedelta(hours=24), timedelta(days=MOST_DAYS)])
+        named = draw.choice([{}, {"queue": "q-1"}, {"image": "i-2"}, {"node": "n-3"}])
+        wanted = FailuresWanted.of(midnight, since=until - length, until=until, **named)
+        found = {each.key: each for each in failures_listed([at.pk], wanted, limit=100)}
+        assert {key: plainly_shown(each) for key, each in found.items()} == plain_list(wanted)
+
+
+def make_hours(at: Project, draw: random.Random, midnight: datetime) -> None:
+    """Failures of four signatures in random hours of the last month and of today."""
+    made = {"title": "", "cause": "unknown", "example": uuid4()}
+    times = {"first_seen": midnight, "last_seen": midnight}
+    for key in "abcd":
+        FailureSignature.objects.create(project=at, key=key, **made, **times)
+    values = [("", ""), *((name, f"{name[0]}-{number}") for name in NAMES for number in range(8))]
+    places = [
+        (draw.choice("abcd"), *draw.choice(values), midnight + timedelta(hours=hour))
+        for hour in range(-24 * (MOST_DAYS + 3), 24)
+        for _ in range(draw.randrange(4))
+    ]
+    for key, dimension, value, hour in sorted(set(places)):
+        place = {"project": at, "key": key, "dimension": dimension, "hour": hour}
+        count = draw.randrange(1, 9)
+        FailureHour.objects.get_or_create(
+            **place,
+            value=draw.choice([value, value, value, ""]),
+            defaults={"sessions": draw.choice([0, count]), "chains": 1, "recovered_chains": count},
+        )
+
+
+def plainly_shown(each: Failure) -> tuple[Any, ...]:
+    tops = [list(top) for top in (each.queues, each.images, each.nodes)]
+    return each.sessions, each.chains, each.recovered_chains, list(each.sparkline), *tops
+
+
+def plain_list(wanted: FailuresWanted) -> dict[str, tuple[Any, ...]]:
+    """The same from all rows of hours, one by one."""
+    rows = FailureHour.objects.filter(hour__gte=wanted.since, hour__lt=wanted.until)
+    shown = list(rows.filter(dimension=wanted.dimension, value=wanted.value))
+    span, found = wanted.until - wanted.since, {}
+    for key in {row.key for row in shown}:
+        mine = [row for row in shown if row.key == key]
+        bins = Counter[int]()
+        for row in mine:
+            bins[(row.hour - wanted.since) * BINS // span] += row.sessions
+        sums = [sum(getattr(row, name) for row in mine) for name in FIGURES]
+        found[key] = (*sums, [bins[at] for at in range(BINS)], *plain_tops(rows, key))
+    return found
+
+
+def plain_tops(rows: QuerySet[FailureHour], key: str) -> Iterator[list[tuple[str, int]]]:
+    for name in NAMES:
+        sums = Counter[str]()
+        for row in rows.filter(key=key, dimension=name).exclude(value=""):
+            sums[row.value] += row.sessions
+        most = sorted((-number, value) for value, number in sums.items() if number)
+        yield [(value, -number) for number, value in most[:5]]
 
 
 def test_the_task_sums_days_and_forgets_old_ones(at: Project, past: datetime) -> None:

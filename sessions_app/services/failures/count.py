@@ -21,7 +21,7 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import Stretch, position_here, stretch_after
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.chain_ends import chain_ends
-from sessions_app.services.failures.days import ADD, days_unsum, late_add
+from sessions_app.services.failures.days import days_unsum, late_sum
 from sessions_app.services.failures.figures import Figures, figures_of, hour_of, keys_of
 from sessions_app.services.failures.hours import hours_merged
 from sessions_app.services.failures.reading import SLICE, Ended, ends_between
@@ -80,7 +80,18 @@ _RECOVER = """
     FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) AS v(project_id, key, recovered)
     WHERE s.project_id = v.project_id AND s.key = v.key
 """
-_ADD_HOURS = ADD.format(period="hour", type="timestamptz")
+_ADD_HOURS = """
+    INSERT INTO sessions_app_failurehour AS h
+        (project_id, dimension, value, hour, key, sessions, chains, recovered_chains,
+         lost_run_seconds)
+    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::timestamptz[], %s::text[],
+        %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
+    ON CONFLICT (project_id, dimension, value, hour, key) DO UPDATE SET
+        sessions = h.sessions + excluded.sessions,
+        chains = h.chains + excluded.chains,
+        recovered_chains = h.recovered_chains + excluded.recovered_chains,
+        lost_run_seconds = h.lost_run_seconds + excluded.lost_run_seconds
+"""
 _DROP = """
     DELETE FROM sessions_app_failuresignature WHERE id IN (
         SELECT id FROM (
@@ -255,4 +266,4 @@ def _write(figures: Figures, days_before: date | None) -> None:
             cursor.execute(_RECOVER, columns(recovered))
         if hours:
             cursor.execute(_ADD_HOURS, columns(hours))
-    late_add(merged, days_before)
+    late_sum((place for place, _ in merged), days_before)
