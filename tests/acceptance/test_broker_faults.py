@@ -200,11 +200,14 @@ def test_a_countdown_survives_its_worker_and_the_broker(
     """No beat runs here: only the message can bring the child."""
     worker = cluster.start_worker("--concurrency=1")
     session = hinted(cluster, node, retry_delay=20.0)
+    began = time.monotonic()
     worker.kill()
     getattr(node, how)()
     node.start()
     worker = cluster.start_worker("--concurrency=1")
-    assert timedelta(0) <= came_late(cluster, session) < timedelta(seconds=10)
+    away = time.monotonic() - began
+    late = came_late(cluster, session)
+    assert timedelta(0) <= late < timedelta(seconds=max(away - 20.0, 0) + LATEST_SECONDS)
     worker.kill()
 
 
@@ -214,7 +217,9 @@ def test_thousands_of_retries_while_the_broker_is_away(
 ) -> None:
     """Wiped: no beat is there meanwhile, and the queues are made again."""
     worker = cluster.start_worker("--concurrency=2", *([] if wiped else ["--beat"]))
-    project = int(cluster.run(FAIL_MANY, str(RETRIES), "40", "0"))
+    # Nothing is due before the broker is gone, on a slow machine, too.
+    delay = "90" if wiped else "40"
+    project = int(cluster.run(FAIL_MANY, str(RETRIES), delay, "0", seconds=300.0))
     assert RETRIES > BATCH * MAX_BATCHES
     assert query(cluster, STATES, project, "scheduled") == RETRIES
     # An orderly stop may take longer than they wait.
@@ -225,7 +230,7 @@ def test_thousands_of_retries_while_the_broker_is_away(
         assert query(cluster, STATES, project, "scheduled") == RETRIES
         node.start()
         cluster.start_beat()
-    until(lambda: query(cluster, STATES, project, "dispatched") == RETRIES, "all happen", 200.0)
+    until(lambda: query(cluster, STATES, project, "dispatched") == RETRIES, "all happen", 400.0)
     node.ensure()
     children = "SELECT count(*) FROM sessions_app_session WHERE project_id = %s"
     assert query(cluster, children, project) == 2 * RETRIES
@@ -248,7 +253,9 @@ def test_retries_come_in_time_without(cluster: Cluster, node: PrivateNode, away:
         node.kill()
     else:
         worker.kill()
-    until(lambda: query(cluster, STATES, project, "dispatched") == 300, "all happen", spread + 60.0)
+    until(
+        lambda: query(cluster, STATES, project, "dispatched") == 300, "all happen", spread + 180.0
+    )
     lateness = query(cluster, LATENESS, project)
     sys.stdout.write(f"without {away} for {spread:g} s: lateness p50, p99, max: {lateness} s\n")
     assert lateness[1] <= LATEST_SECONDS
