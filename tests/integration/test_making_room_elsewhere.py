@@ -140,6 +140,7 @@ def test_an_executor_that_makes_no_room_costs_little(at: Project, owner: User) -
         return len(asked)
 
     full(at, owner, "one")
+    spent()  # A process remembers what sessions of this kind ask for.
     few = spent()
     full(at, owner, "two")
     one_more = spent() - few
