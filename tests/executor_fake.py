@@ -14,6 +14,8 @@ from threading import Condition, Thread
 from typing import Any
 from uuid import uuid4
 
+from tests.waiting import PATIENCE_SECONDS
+
 TOKEN = "executor-token"
 NAME = "one"
 FINAL = {"TERMINATED", "ERROR"}
@@ -172,7 +174,7 @@ class FakeServer:
             self.incarnation += 1
             self.changed.notify_all()
 
-    def wait_for(self, condition: Callable[[], bool], timeout: float = 180.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], timeout: float = PATIENCE_SECONDS) -> None:
         with self.changed:
             if not self.changed.wait_for(condition, timeout):
                 raise AssertionError(f"not reached in {timeout} s: {self.sessions}")

@@ -24,7 +24,7 @@ from tests.acceptance.running import (
     retry_waits,
     submit,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def _reprise(config: Path, *arguments: str, **environ: str) -> Run:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from reprise_client import Client
 
 from tests.acceptance.running import Standalone, clean_environ
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def reprise(standalone: Standalone, tmp_path: Path) -> Reprise:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE_SECONDS,
         )
 
     return run

@@ -12,7 +12,7 @@ import pytest
 from reprise_client import Client
 
 from tests.acceptance.running import Program, Standalone, clean_environ, ended, submit
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def reprise(standalone: Standalone) -> Reprise:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE_SECONDS,
         )
 
     return run

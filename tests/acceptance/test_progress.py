@@ -9,7 +9,7 @@ import pytest
 from reprise_client import Client, Session
 
 from tests.acceptance.running import ROOT, Standalone, clean_environ, ended, submit
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_a_live_run_shows_its_bar(client: Client, standalone: Standalone, tmp_pa
             env=clean_environ(REPRISE_CONFIG=str(config)),
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE_SECONDS,
         )
         assert done.returncode == 0, done.stderr
         if "info" in arguments:

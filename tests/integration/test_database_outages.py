@@ -28,7 +28,7 @@ from scheduler.models import Executor
 from sessions_app.wakeups import WORK_CHANNEL
 from tests.factories import executor, project, token, user
 from tests.integration.test_operations import beats, database_url
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -209,7 +209,7 @@ def test_readiness_is_told_while_all_calls_wait_for_a_lock(
     beats("worker", 1)
     beats("beat", 1)
     other: psycopg.Connection[Any] = request.getfixturevalue("locked")
-    with httpx.Client(timeout=180) as client, ThreadPoolExecutor(CALLS) as threads:
+    with httpx.Client(timeout=PATIENCE_SECONDS) as client, ThreadPoolExecutor(CALLS) as threads:
         sessions = f"{url}/api/v2/sessions/"
         calls = [threads.submit(client.get, sessions, headers=bearer) for _ in range(CALLS)]
         try:
@@ -243,7 +243,7 @@ def test_a_held_call_is_told_that_the_database_does_not_serve_it(
     body = {"incarnation": 1, "wait_s": 10, "limits": {"max_sessions": 1}}
     url = f"{front}/api/v2/executors/one/lease/"
     with ThreadPoolExecutor(1) as threads, closing(psycopg.connect(**parameters())) as other:
-        call = threads.submit(httpx.post, url, json=body, headers=headers, timeout=180)
+        call = threads.submit(httpx.post, url, json=body, headers=headers, timeout=PATIENCE_SECONDS)
         until(lambda: Executor.objects.filter(last_seen_at__isnull=False).exists(), "it is held")
         other.execute("LOCK TABLE scheduler_executor")
         with connection.cursor() as cursor:

@@ -23,6 +23,7 @@ from reprise.standalone.postgres_account import account_for
 from reprise.standalone.postgres_binaries import find_binaries
 from reprise.standalone.postgres_password import password_file
 from reprise.standalone.postgres_socket import SOCKET, socket_dir
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -45,7 +46,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become som
 Spawn = Callable[..., "Supervisor"]
 
 
-def until(condition: Callable[[], object], seconds: float = 180.0) -> bool:
+def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> bool:
     """Return whether the condition came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -111,7 +112,7 @@ class Supervisor:
 
     def refusal(self) -> str:
         """Return the reason why it did not start."""
-        output, errors = self.process.communicate(timeout=180)
+        output, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
         assert not output
         assert self.process.returncode == 1
         return errors.strip()
@@ -121,7 +122,7 @@ class Supervisor:
         self.process.communicate()
 
     def finish(self) -> None:
-        _, errors = self.process.communicate(timeout=180)
+        _, errors = self.process.communicate(timeout=PATIENCE_SECONDS)
         assert (self.process.returncode, errors) == (0, "")
 
 

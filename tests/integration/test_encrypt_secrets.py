@@ -24,6 +24,7 @@ from tests import factories
 from tests.audit import audited_acts
 from tests.dumped import everything_stored
 from tests.receiver import Receiver
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,14 +144,14 @@ def test_concurrent_writers_are_waited_for(at: Project, settings: Any) -> None:
                     secret=EncryptionKeys([FIRST]).encrypt(PLAIN),
                 )
                 written.set()
-                assert go_on.wait(180)
+                assert go_on.wait(PATIENCE_SECONDS)
         finally:
             connection.close()
 
     other = threading.Thread(target=write)
     other.start()
     try:
-        assert written.wait(180)
+        assert written.wait(PATIENCE_SECONDS)
         threading.Timer(0.5, go_on.set).start()
         output = encrypt()
     finally:

@@ -22,6 +22,7 @@ from tests.agent import Agent
 from tests.audit import audited_acts
 from tests.factories import submit
 from tests.prepared import ROOT, copy_database
+from tests.waiting import PATIENCE_SECONDS
 
 LOST = 500
 """Numbers that the old primary gave out, and of which the standby does not know."""
@@ -86,12 +87,12 @@ def test_two_processes_meet_a_standby_that_was_promoted(standby: EmbeddedPostgre
         assert not known, "the timeline is told before the first checkpoint, too"
 
         dying = process(standby.url, REPRISE_FAILPOINT="failover.before_commit")
-        dying.communicate(timeout=180)
+        dying.communicate(timeout=PATIENCE_SECONDS)
         assert dying.returncode == -signal.SIGKILL
         assert one(look, STATE) == (epoch, False, 0)
 
         both = [process(standby.url) for _ in range(2)]
-        tokens = {int(each.communicate(timeout=180)[0]) for each in both}
+        tokens = {int(each.communicate(timeout=PATIENCE_SECONDS)[0]) for each in both}
         assert len(tokens) == 2
         assert min(tokens) > JUMP > LOST
         (later, known, entries) = one(look, STATE)

@@ -75,7 +75,7 @@ def scrape(at: Project, transactional_db: None, settings: Any) -> str:
         worker.start()
         sweep_webhooks.delay()
         reader = EventReader(f"{url}job-sets/night/events/?project={at.address}", token)
-        assert reader.begun.wait(180)
+        assert reader.begun.wait(PATIENCE_SECONDS)
         with httpx.Client(
             headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_SECONDS
         ) as client:
@@ -235,7 +235,7 @@ def test_a_stream_is_one_call_and_lasts_until_its_beginning(at: Project) -> None
         assert value("reprise_http_requests_total", status="200", **labels) == before + 1
         assert value("reprise_http_held", kind="events") == held + 1
         factories.settle(factories.start(session))
-        assert reader.ended.wait(180)
+        assert reader.ended.wait(PATIENCE_SECONDS)
     assert value("reprise_http_held", kind="events") == held
 
 
@@ -302,7 +302,7 @@ def test_a_family_counts_together_and_its_dead_stay_counted(tmp_path: Path, name
         env={**os.environ, "DATABASE_URL": "none", **environ},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.stdout.splitlines() == [
         "['111.0', '111.0', '3.0']",

@@ -17,7 +17,7 @@ from django.db import connection
 
 from reprise.postgresql.direct import parameters
 from sessions_app.locks import AdvisoryLock
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1800)]
 
@@ -111,7 +111,7 @@ class OldServer:
 
     def stop(self) -> None:
         self._stopped.set()
-        self._thread.join(180)
+        self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:

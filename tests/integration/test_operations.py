@@ -32,7 +32,7 @@ from reprise.upkeep.restored import JUMP
 from reprise.worker import heartbeats
 from sessions_app.models import SessionEvent
 from tests.factories import policy, project, settle, start, submit, token, user
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 FORK = """
 import os
@@ -115,7 +115,9 @@ def program_run(code: str) -> "subprocess.CompletedProcess[str]":
         "DJANGO_SETTINGS_MODULE": "reprise.settings",
     }
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=180)
+    return subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -287,7 +289,11 @@ for path in ("/readyz", "/readyz", "/healthz", "/metrics"):
         "REPRISE_METRICS_TOKEN": "secret",
     }
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=180
+        [sys.executable, "-c", script],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.stdout.splitlines() == [
         "/readyz 503 True",

@@ -22,6 +22,7 @@ from sessions_app.services.resources.retry_config import retry_settings_put
 from tests import factories
 from tests.factories import attach, default_queue
 from tests.racing import race
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -142,10 +143,10 @@ def test_an_attachment_that_is_not_committed_holds_a_deletion_up() -> None:
     def attach_slowly() -> None:
         with transaction.atomic():
             attach(queue, "ml")
-            attached.wait(180)
+            attached.wait(PATIENCE_SECONDS)
 
     def delete() -> Any:
-        attached.wait(180)
+        attached.wait(PATIENCE_SECONDS)
         return policy_delete("ml", CLUSTER, by="ann")
 
     assert raced(attach_slowly, delete) == [None, Conflict]

@@ -18,6 +18,7 @@ from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
 from tests.racing import race
+from tests.waiting import PATIENCE_SECONDS
 
 PATH = "queues/"
 NIGHT = f"{PATH}acme/work/night/"
@@ -254,10 +255,10 @@ class TestRaces:
         def submit_slowly() -> None:
             with transaction.atomic():
                 factories.submit(at, owner=owner, queue="night")
-                submitted.wait(180)
+                submitted.wait(PATIENCE_SECONDS)
 
         def delete() -> None:
-            submitted.wait(180)
+            submitted.wait(PATIENCE_SECONDS)
             queue_delete(queue, by="ann")
 
         _, deleted = race(submit_slowly, delete)

@@ -26,6 +26,7 @@ from tests import factories
 from tests.agent import Api, admin
 from tests.audit import audited_acts
 from tests.racing import race
+from tests.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -278,10 +279,10 @@ class TestRaces:
         def submit_slowly() -> None:
             with transaction.atomic():
                 factories.submit(at, owner=owner)
-                submitted.wait(180)
+                submitted.wait(PATIENCE_SECONDS)
 
         def delete() -> None:
-            submitted.wait(180)
+            submitted.wait(PATIENCE_SECONDS)
             project_delete(at, by="ann")
 
         _, deleted = race(submit_slowly, delete)

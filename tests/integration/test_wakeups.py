@@ -18,6 +18,7 @@ from sessions_app.tasks import dispatch_due_retries, sweep_retries
 from sessions_app.wakeups import HELD_BACK, MAX_WAITING, Publisher
 from tests.factories import policy, project, settle, submit, tip, user
 from tests.invariants import check_all
+from tests.waiting import PATIENCE_SECONDS
 
 DEAD_BROKER = """
 import threading, time
@@ -54,7 +55,7 @@ def test_a_dead_broker_slows_nobody(dead_broker: str, monkeypatch: pytest.Monkey
         [sys.executable, "-c", DEAD_BROKER],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.stdout.split() == ["True", "True", "True"], done.stderr

@@ -34,6 +34,7 @@ from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts
 from tests.receiver import Receiver, Says, receiving
+from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,12 +130,12 @@ def test_an_event_that_becomes_visible_late_is_told(at: Project, receiver: Recei
         with transaction.atomic():
             factories.submit(at, owner=owner)
             written.set()
-            committed.wait(180)
+            committed.wait(PATIENCE_SECONDS)
         connection.close()
 
     other = threading.Thread(target=write)
     other.start()
-    assert written.wait(180)
+    assert written.wait(PATIENCE_SECONDS)
     factories.submit(at, owner=owner)
     assert log_read().passed == log_read_behind() == 0
     committed.set()
@@ -200,7 +201,7 @@ def test_two_runs_at_once_send_nothing_twice(
     barrier = threading.Barrier(4)
 
     def run() -> None:
-        barrier.wait(180)
+        barrier.wait(PATIENCE_SECONDS)
         try:
             deliver_webhooks()
         finally:
@@ -367,7 +368,7 @@ def test_deliveries_are_sent_again_one_or_many(at: Project, receiver: Receiver) 
 def test_a_slow_receiver_does_not_hold_up_others(at: Project, receiver: Receiver) -> None:
     with receiving() as slow:
         answered = threading.Event()
-        slow.answer = lambda _: Says(wait=lambda: answered.wait(180))
+        slow.answer = lambda _: Says(wait=lambda: answered.wait(PATIENCE_SECONDS))
         webhook(at, slow, "session.submitted")
         webhook(at, receiver, "session.submitted")
         owner = factories.user(superuser=True)
@@ -426,7 +427,7 @@ def test_one_tenants_poison_delays_no_other_tenant(
 
     with receiving("0.0.0.0") as hanging, receiving() as good:
         answered = threading.Event()
-        hanging.answer = lambda _: Says(wait=lambda: answered.wait(180))
+        hanging.answer = lambda _: Says(wait=lambda: answered.wait(PATIENCE_SECONDS))
         poisoned(at, hanging, receiver)
         webhook(elsewhere, good, "session.submitted")
         for _ in range(4):

@@ -19,6 +19,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.kubernetes.apiserver import ADMIN, ApiServer
+from tests.waiting import PATIENCE_SECONDS
 
 Object = dict[str, Any]
 PATCH = "application/strategic-merge-patch+json"
@@ -60,12 +61,12 @@ class Kubelet:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(180)
+        assert self._ready.wait(PATIENCE_SECONDS)
 
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._main.cancel)
-            self._thread.join(180)
+            self._thread.join(PATIENCE_SECONDS)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

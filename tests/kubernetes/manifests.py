@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.conftest import unavailable
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "deploy" / "kubernetes"
@@ -38,7 +39,11 @@ def kubectl(*words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
     if program is None:
         unavailable("no kubectl: apt-get install kubernetes-client")
     return subprocess.run(
-        [str(program), *words], input=stdin, capture_output=True, text=True, timeout=180
+        [str(program), *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
     )
 
 

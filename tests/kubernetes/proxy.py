@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.kubernetes.apiserver import ApiServer
+from tests.waiting import PATIENCE_SECONDS
 
 Object = dict[str, Any]
 Answer = tuple[int, bytes, dict[str, str]]
@@ -90,11 +91,11 @@ class Proxy:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._ready.wait(180)
+        assert self._ready.wait(PATIENCE_SECONDS)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(180)
+        self._thread.join(PATIENCE_SECONDS)
 
     def spoil(self, fault: Fault) -> Fault:
         self._loop.call_soon_threadsafe(self._faults.append, fault)

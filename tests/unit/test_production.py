@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprise.production import problems
+from tests.waiting import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 GOOD = {
@@ -58,7 +59,7 @@ def test_every_process_refuses_in_one_line(command: tuple[str, ...]) -> None:
         env={**environ, **GOOD, "REPRISE_PRODUCTION": "1", "REPRISE_SECRET_KEY": ""},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 1
     assert done.stderr == (
@@ -74,7 +75,7 @@ def test_keys_that_are_too_short_are_refused_everywhere() -> None:
         env={**os.environ, "REPRISE_ENCRYPTION_KEYS": f"{'n' * 40},short"},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 1
     assert done.stderr == (

@@ -13,6 +13,7 @@ from django.conf import settings
 from executor.environment import Agent
 from reprise.environment import Environment, Numbers
 from tests.observability import ROOT
+from tests.waiting import PATIENCE_SECONDS
 from variables.__main__ import page, text_of
 from variables.reading import declared, misspelt, read
 
@@ -41,7 +42,7 @@ def started(*command: str, **environ: str) -> "subprocess.CompletedProcess[str]"
         env={**kept, "DATABASE_URL": "none", **environ},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -10,6 +10,7 @@ from threading import Barrier
 import pytest
 
 from reprise.shared_metrics import forget_dead
+from tests.waiting import PATIENCE_SECONDS
 
 SCRAPES = 8
 NOBODY = 2**22 + 1
@@ -35,7 +36,9 @@ os._exit(0)
 
 def test_who_was_forked_closes_no_descriptors_of_others() -> None:
     environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", FORKED], env=environ, check=True, timeout=180)
+    subprocess.run(
+        [sys.executable, "-c", FORKED], env=environ, check=True, timeout=PATIENCE_SECONDS
+    )
 
 
 @pytest.mark.parametrize("_again", range(5))
@@ -47,7 +50,7 @@ def test_scrapes_at_the_same_moment_find_the_same_dead(tmp_path: Path, _again: i
     together = Barrier(SCRAPES)
 
     def scrape(_: int) -> None:
-        together.wait(180)
+        together.wait(PATIENCE_SECONDS)
         forget_dead(tmp_path)
 
     interval = sys.getswitchinterval()

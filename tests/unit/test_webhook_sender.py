@@ -17,6 +17,7 @@ from sessions_app.webhooks.rules import Answer
 from sessions_app.webhooks.sender import EXCERPT, MOST_BYTES, Attempt, Message
 from sessions_app.webhooks.url_guard import Guard
 from tests.receiver import Receiver, Says, receiving
+from tests.waiting import PATIENCE_SECONDS
 
 LOCAL = Guard.of(["127.0.0.0/8"], [], http=True)
 SECRET = secret_make()
@@ -103,7 +104,7 @@ def test_a_hanging_delivery_can_be_cut_off(raw: Any) -> None:
     answers: list[Answer] = []
     thread = threading.Thread(target=lambda: answers.append(slow.run()))
     thread.start()
-    assert connected.wait(180)
+    assert connected.wait(PATIENCE_SECONDS)
     while thread.is_alive():
         slow.abort()
         thread.join(0.1)

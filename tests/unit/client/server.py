@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.waiting import PATIENCE_SECONDS
+
 TOKEN = "rpr_test"
 
 
@@ -74,7 +76,7 @@ class FakeServer:
     def count(self, method: str, path: str) -> int:
         return sum(1 for call in self.calls if (call.method, call.path) == (method, path))
 
-    def await_call(self, method: str, path: str, seconds: float = 180.0) -> None:
+    def await_call(self, method: str, path: str, seconds: float = PATIENCE_SECONDS) -> None:
         with self.changed:
             arrived = self.changed.wait_for(lambda: self.count(method, path) > 0, seconds)
         assert arrived, f"no {method} {path} within {seconds} s"

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.client import answers
 from tests.unit.client.server import FakeServer, problem
 from tests.unit.client.test_run import environment
+from tests.waiting import PATIENCE_SECONDS
 
 REPRISE = str(Path(sys.executable).with_name("reprise"))
 
@@ -24,7 +25,7 @@ def completed(server: FakeServer, tmp_path: Path, *words: str) -> list[str]:
     asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     environ = {**environment(server, tmp_path), **asked, "_REPRISE_COMPLETE": "complete_bash"}
     done = subprocess.run(
-        [REPRISE], env=environ, check=True, capture_output=True, text=True, timeout=180
+        [REPRISE], env=environ, check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
     )
     assert done.stderr == ""
     return done.stdout.split()

@@ -12,6 +12,7 @@ from tests.unit.client import answers
 from tests.unit.client.conftest import Command
 from tests.unit.client.server import FakeServer, Reply, problem
 from tests.unit.client.test_run import START, environment
+from tests.waiting import PATIENCE_SECONDS
 
 IN_DOMAIN = answers.policy("dp", metadata={"domain": "research"})
 ELSEWHERE = answers.policy("xp", metadata={"domain": "sales", "project": "web"})
@@ -309,7 +310,7 @@ def test_delete_asks_who_is_there(
             env=environment(server, tmp_path),
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE_SECONDS,
         )
     assert done.returncode == 1 - deleted
     assert "rules that ask for it will not match any more: ml/gpu" in done.stderr

@@ -10,6 +10,7 @@ from tests.unit.client import answers
 from tests.unit.client.answers import IDS
 from tests.unit.client.conftest import Command
 from tests.unit.client.server import TOKEN, FakeServer, Reply
+from tests.waiting import PATIENCE_SECONDS
 
 
 def at(attempt: int, rest: str = "") -> str:
@@ -116,7 +117,7 @@ def test_an_interrupt_cancels_the_chain_and_waits_for_it(
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         server.on(at(0), cancelled)
-        _, printed = process.communicate(timeout=180)
+        _, printed = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert "Cancelling" in printed
     assert "attempt 1 was cancelled" in printed
@@ -137,7 +138,7 @@ def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         server.await_call("POST", f"/sessions/{IDS[0]}/cancel/")
         process.send_signal(signal.SIGINT)
-        _, printed = process.communicate(timeout=180)
+        _, printed = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130
     assert "Traceback" not in printed
 
@@ -145,7 +146,12 @@ def test_a_second_interrupt_leaves(server: FakeServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["django", "celery", "rest_framework"])
 def test_nothing_of_the_server_is_imported(module: str) -> None:
     check = f"import sys, reprise_client.cli.main; sys.exit({module!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], check=False, timeout=180).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", check], check=False, timeout=PATIENCE_SECONDS
+        ).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +171,7 @@ def test_a_standard_output_of_no_use_is_no_traceback(
         env=environment(server, tmp_path),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
     )
     assert (done.returncode, done.stderr) == (code, message)
 
@@ -174,7 +180,9 @@ def test_letters_that_the_terminal_lacks_are_replaced(server: FakeServer, tmp_pa
     server.on("GET /sessions/", answers.page({**answers.session(), "name": "größe"}))
     environ = {**environment(server, tmp_path), "PYTHONIOENCODING": "ascii"}
     command = [*START, "session", "list"]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        command, env=environ, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "gr??e" in done.stdout
 

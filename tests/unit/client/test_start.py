@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import reprise_client
 
+from tests.waiting import PATIENCE_SECONDS
+
 # Without pydantic itself: typer loads it for its own use, which is cheap next to the models.
 OF_CALLS = (
     "httpx",
@@ -31,7 +33,7 @@ def loaded(tmp_path: Path, *words: str, **environ: str) -> tuple[str, list[str]]
         env={**os.environ, "REPRISE_CONFIG": str(tmp_path / "none.yaml"), **environ},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     return done.stdout, done.stderr.split()

@@ -23,7 +23,7 @@ from tests.unit.executor.conftest import (
     refuse,
     shell,
 )
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -329,7 +329,12 @@ def test_each_start_has_a_greater_incarnation(server: FakeServer, agent: AgentPr
 def test_two_agents_do_not_share_a_state_directory(server: FakeServer, agent: AgentProcess) -> None:
     server.wait_for(lambda: server.incarnation == 1)
     second = subprocess.run(
-        agent.command(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
+        agent.command(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert second.returncode == 1
     (line,) = second.stderr.splitlines()

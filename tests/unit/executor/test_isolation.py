@@ -16,7 +16,7 @@ import pytest
 from executor.drivers.local import landlock
 from tests.executor_fake import FakeServer, FakeSession
 from tests.unit.executor.conftest import ROOT, AgentProcess, alive
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -221,7 +221,7 @@ def refusal(place: Path, kernel: int, user: int, *options: str, **environ: str) 
     agent = IsolatedAgent("http://127.0.0.1:9", place, World(kernel, user))
     done = subprocess.run(
         agent.command(*options), cwd=ROOT, env={**os.environ, **environ}, capture_output=True,
-        text=True, timeout=180,
+        text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
