@@ -98,7 +98,7 @@ def _groups() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call takes: the least CPU time in milliseconds, and the pages of each statement."""
+    """The cost of a call: the least CPU time in milliseconds, and the pages of each statement."""
 
     ms: float
     pages: list[int]

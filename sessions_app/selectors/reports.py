@@ -31,9 +31,9 @@ _HAVING = """
 """
 # The values that cost most have rows of their own; all others, and those that were others on their
 # day already, are the row "".
-_FIGURES = """
+_FIGURES = f"""
     WITH figures AS (
-        SELECT {key} AS key, sum(chains)::bigint AS chains, sum(retried)::bigint AS retried,
+        SELECT {{key}} AS key, sum(chains)::bigint AS chains, sum(retried)::bigint AS retried,
             sum(recovered)::bigint AS recovered, sum(given_up)::bigint AS given_up,
             sum(cancelled)::bigint AS cancelled, sum(attempts)::bigint AS attempts,
             sum(run) AS run, sum(rescued) AS rescued, sum(wasted) AS wasted,
@@ -41,7 +41,7 @@ _FIGURES = """
         FROM sessions_app_retryday
         WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
             AND day >= %(since)s AND day < %(until)s
-            AND {having}
+            AND {_HAVING}
         GROUP BY 1
     ), placed AS (
         SELECT *, row_number() OVER (ORDER BY key = '', wasted DESC, chains DESC, key) AS place
@@ -52,13 +52,13 @@ _FIGURES = """
         sum(waiting)
     FROM placed GROUP BY 1 ORDER BY min(place)
 """
-_RECOVERIES = """
+_RECOVERIES = f"""
     SELECT CASE WHEN d.key = ANY(%(shown)s::text[]) THEN d.key ELSE '' END, u.bucket - 1,
         sum(u.chains)::bigint
-    FROM (SELECT {key} AS key, recoveries FROM sessions_app_retryday
+    FROM (SELECT {{key}} AS key, recoveries FROM sessions_app_retryday
         WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
             AND day >= %(since)s AND day < %(until)s
-            AND {having} AND recovered > 0) AS d
+            AND {_HAVING} AND recovered > 0) AS d
     CROSS JOIN LATERAL unnest(d.recoveries) WITH ORDINALITY AS u(chains, bucket)
     WHERE u.chains > 0 GROUP BY 1, 2
 """
@@ -213,11 +213,9 @@ def _rolled_up(projects: Sequence[int], wanted: ReportWanted, by: str) -> dict[s
     }
     key = _KEYS[DAY if by == DAY else ""]
     with connection.cursor() as cursor:
-        cursor.execute(_FIGURES.format(key=key, having=_HAVING), asked)
+        cursor.execute(_FIGURES.format(key=key), asked)
         found = {row[0]: Worth(*row[1:]) for row in cursor.fetchall()}
-        cursor.execute(
-            _RECOVERIES.format(key=key, having=_HAVING), {**asked, "shown": array(found)}
-        )
+        cursor.execute(_RECOVERIES.format(key=key), {**asked, "shown": array(found)})
         for value, bucket, chains in cursor.fetchall():
             found[value].recoveries[bucket] = chains
     return found

@@ -32,28 +32,16 @@ class BulkCancelOutcome(BaseModel):
     problem: Problem | None
 
 
-class BulkGiveUpOutcome(BaseModel):
+class BulkGiveUpOutcome(BulkCancelOutcome):
     """The outcome for one session: `given_up` or `refused`."""
 
-    session_id: UUID
-    outcome: str
-    problem: Problem | None
 
-
-class BulkPreemptOutcome(BaseModel):
+class BulkPreemptOutcome(BulkCancelOutcome):
     """The outcome for one session: `preempted` or `refused`."""
 
-    session_id: UUID
-    outcome: str
-    problem: Problem | None
 
-
-class BulkUpdateOutcome(BaseModel):
+class BulkUpdateOutcome(BulkCancelOutcome):
     """The outcome for one session: `updated` or `refused`."""
-
-    session_id: UUID
-    outcome: str
-    problem: Problem | None
 
 
 class BulkRetryOutcome(BaseModel):
