@@ -28,7 +28,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 from reprise_client.wire import LeaseKey
 
 from benchmarks.database import benchmark_database
-from benchmarks.fair_share import quiet
+from benchmarks.played_cluster import quiet
 from executor.drivers.protocol import Order
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script

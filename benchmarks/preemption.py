@@ -41,7 +41,14 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 from reprise_client.wire import Termination
 
 from benchmarks.database import benchmark_database
-from benchmarks.fair_share import CPUS, REFRESH, World, quiet, with_settings
+from benchmarks.played_cluster import (
+    CPUS,
+    REFRESH,
+    PlayedExecutor,
+    World,
+    quiet,
+    with_settings,
+)
 
 FOREVER = 1e6
 SEED = 5
@@ -125,11 +132,11 @@ class Cluster(World):
     """A world whose runs may have to make room; it knows what runs, and what has run."""
 
     def __init__(self, name: str, nodes: int):
-        super().__init__(name, FOREVER, REFRESH, nodes)
+        super().__init__(name, FOREVER, REFRESH, (nodes,))
         from scheduler.models import Executor
 
-        Executor.objects.filter(name=name).update(preemption="on")
-        self.nodes = [node["name"] for node in self._driver.nodes([])]
+        Executor.objects.filter(name=self._executor.name).update(preemption="on")
+        self.nodes = self.executors[0].nodes
         self.running: dict[UUID, Run] = {}
         self.ended: dict[UUID, tuple[Run, float]] = {}
         """The runs that are over, and when they were."""
@@ -166,7 +173,7 @@ class Cluster(World):
 
         running, at = dict(self.running), self.now
         room_make()
-        own = Preemption.objects.filter(executor=self._agent.executor, pk__gt=self._planned)
+        own = Preemption.objects.filter(executor=self._executor, pk__gt=self._planned)
         rows = own.order_by("pk")
         plans: dict[UUID, Plan] = {}
         for key, taker, victim in rows.values_list("pk", "taker_id", "victim_id"):
@@ -174,16 +181,20 @@ class Cluster(World):
             plans.setdefault(taker, Plan(taker, [], running, at)).victims.append(victim)
         return list(plans.values())
 
-    def _start(self, leases: Sequence[Mapping[str, Any]]) -> None:
+    @property
+    def _executor(self) -> Any:
+        return self.executors[0].agent.executor
+
+    def _start(self, by: PlayedExecutor, leases: Sequence[Mapping[str, Any]]) -> None:
         for each in leases:
             cpus, (node,) = int(each["spec"]["resources"]["cpu"]), each["nodes"]
             run = Run(each["queue"], cpus, node, self.now)
             self.running[UUID(each["session_id"])] = run
-        super()._start(leases)
+        super()._start(by, leases)
 
-    def _ended(self, session: UUID, status: str, termination: Termination) -> dict[str, Any]:
+    def _ended(self, session: UUID, termination: Termination) -> dict[str, Any]:
         self.ended[session] = self.running.pop(session), self.now
-        return super()._ended(session, status, termination)
+        return super()._ended(session, termination)
 
     def held(self, queue: str) -> int:
         """Return the CPUs that a queue holds."""

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.bad_nodes import Size, measured
-from benchmarks.fair_share import quiet
+from benchmarks.played_cluster import quiet
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

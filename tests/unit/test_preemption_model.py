@@ -4,7 +4,7 @@ from itertools import combinations
 from random import Random
 from uuid import UUID
 
-from benchmarks.fair_share import CPUS
+from benchmarks.played_cluster import CPUS
 from benchmarks.preemption import Plan, Run, Running, held, least_loss, needless, places, unfair
 
 NODES = ("a", "b")
