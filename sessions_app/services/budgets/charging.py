@@ -39,11 +39,14 @@ def minutes_add(counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
         write(_CHARGE, columns(rows))
 
 
+class BudgetsSpent(Exception):
+    """Some of the retries have to wait for a shared budget."""
+
+
 class BudgetGate:
     """The shared budgets of due retries: which of them have to wait, and what the others cost.
 
-    `over` are the sessions whose retry has to wait, each with the key of the scope. Without a
-    budget no statement runs. The caller holds the roots of the chains.
+    Without a budget no statement runs. The caller holds the roots of the chains.
     """
 
     def __init__(
@@ -60,22 +63,33 @@ class BudgetGate:
             for session in ready
             if (counting := _counting(session, decisions[session.id], scopes))
         }
-        self.over: dict[UUID, str] = {}
-        if self._counting:
-            lock_slots()
-            self._judge([session for session in ready if session.id in self._counting])
 
-    def _judge(self, ready: Iterable[LockedSession]) -> None:
+    @property
+    def spent(self) -> bool:
+        """Return whether the sweep found one of the budgets spent, some seconds ago."""
+        return any(each.spent for counting in self._counting.values() for each in counting)
+
+    def over(self, ready: Sequence[LockedSession]) -> dict[UUID, str]:
+        """Return those of the retries that have to wait, each with the key of the scope.
+
+        From here to its end the transaction holds the lock, if one of them counts in a budget.
+        """
         waits = {
-            session_id: [each for each in counting if each.budget.over is WhenOver.POSTPONE]
-            for session_id, counting in self._counting.items()
+            session.id: [each for each in counting if each.budget.over is WhenOver.POSTPONE]
+            for session in ready
+            if (counting := self._counting.get(session.id))
         }
+        if not waits:
+            return {}
+        lock_slots()
         limits = {each.scope: each.budget.limit for found in waits.values() for each in found}
         book = Book(standings_of(limits, now=self._now))
+        over: dict[UUID, str] = {}
         for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.id)):
-            scope = book.take([each.scope for each in waits[session.id]], session.root_submitted_at)
-            if scope is not None:
-                self.over[session.id] = scope
+            asked = [each.scope for each in waits.get(session.id, ())]
+            if scope := book.take(asked, session.root_submitted_at):
+                over[session.id] = scope
+        return over
 
     def charge(self, sent: Iterable[UUID]) -> None:
         """Count the retries of these sessions, whose children this transaction makes."""

@@ -30,7 +30,7 @@ from sessions_app.locks import (
     lock_sessions,
     read_decisions,
 )
-from sessions_app.services.budgets.charging import BudgetGate
+from sessions_app.services.budgets.charging import BudgetGate, BudgetsSpent
 from sessions_app.services.chains.breaker_holds import breakers_hold, breakers_holding
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
@@ -62,11 +62,22 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
     Hold those whose switch is not on or whose shared budget is spent, and postpone those over a
     storm limit to their slots.
     """
-    with atomic_step("dispatch"):
-        return _dispatch(limit)
+    try:
+        with atomic_step("dispatch"):
+            return _dispatch(limit)
+    except BudgetsSpent:
+        with atomic_step("dispatch"):
+            return _dispatch(limit, judge_first=True)
 
 
-def _dispatch(limit: int) -> DispatchResult:
+def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
+    """Dispatch a batch.
+
+    One lock for all guards the shared budgets. So it is taken when all is ready to be written,
+    which is in vain if a budget turns out to be spent: raises `BudgetsSpent`. Unless it is to
+    `judge_first`, as it does where a budget was spent some seconds ago, or storm limits need the
+    lock.
+    """
     found = claim_due(limit, SCOPES)
     if found is None:
         return DispatchResult(0, 0, 0)
@@ -82,15 +93,18 @@ def _dispatch(limit: int) -> DispatchResult:
     _hold(held, now)
     breakers_hold(broken, now)
     gate = BudgetGate(ready, decisions, scopes, now=now)
-    over_budget = [s for s in ready if s.id in gate.over]
-    retries_hold_over_budget([(s, gate.over[s.id]) for s in over_budget], now=now)
-    ready = [s for s in ready if s.id not in gate.over]
+    judge_first = judge_first or gate.spent or storm_limits_of(scopes).limited
+    over = gate.over(ready) if judge_first else {}
+    retries_hold_over_budget([(s, over[s.id]) for s in ready if s.id in over], now=now)
+    ready = [s for s in ready if s.id not in over]
     late = _postpone(ready, decisions, scopes, now)
-    retries = [_retry(s, decisions[s.id]) for s in ready if s.id not in late]
+    sent = [s for s in ready if s.id not in late]
     with together():
-        gate.charge(retry.parent.id for retry in retries)
-        children_create(retries, scopes, now=now)
-    return DispatchResult(len(due), len(retries), len(passed) + len(over_budget), len(late))
+        children_create([_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
+        if not judge_first and gate.over(sent):
+            raise BudgetsSpent
+        gate.charge(session.id for session in sent)
+    return DispatchResult(len(due), len(sent), len(passed) + len(over), len(late))
 
 
 def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
