@@ -7,14 +7,14 @@ simulated driver, at the speed of the clock. Three cases:
   Their sessions take 1, 2, 4 or 32 CPUs. The model (`share_model.py`) gets the same sessions.
   `worst_share_error` is the largest difference between a queue's mean share and that of the model,
   of all queues and all windows of 30 s after the first 30 s.
-* swing: a queue has the pool for itself; then an equal one comes. `swing` is the largest distance
-  of either from one half in any window of a run's length, from three such windows on: after 15 s.
+* swing: a queue has had the pool for itself for ages; then an equal one comes. `swing` is the
+  largest distance of either from one half in any window of 5 s, from 15 s after that on.
 * large: two nodes are full of small sessions, and more wait; then comes one as large as a node.
-  `large_start_ratio` is its wait by that in the model.
+  Runs last twice as long as `starved_after`. `large_start_ratio` is its wait by that in the model.
 
 Shares are of what runs, so that a slow machine, which leaves places free between two rounds, does
-not look unfair. With `--quick` there are only three queues, one half time, and all times are a
-quarter.
+not look unfair. `pool_used` is what runs in the case of shares, by what does in the model. With
+`--quick` there are only three queues, one half time, and all times are a fifth.
 
     python -m benchmarks.fair_share [--quick]
 """
@@ -32,10 +32,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks.database import benchmark_database
 from benchmarks.played_cluster import BACKLOG, CPUS, NODES, REFRESH, World, quiet, with_settings
-from benchmarks.share_model import Job, Model, Series, jobs, share
+from benchmarks.share_model import Job, Model, Series, filled, jobs, share
 
-RUN = 5.0
-"""Most seconds that a session runs; in the case of shares twice as many."""
+RUN, LONG_RUN, LONGEST_RUN = 5.0, 10.0, 20.0
+"""Most seconds that a session runs, in the cases of swing, of shares and of the large session."""
 HALF_TIMES = (20.0, 300.0)
 STARVED_AFTER = 10.0
 WINDOW = 30.0
@@ -43,8 +43,9 @@ SIZES = {1: 30, 2: 30, 4: 39, CPUS: 1}
 """The sizes of sessions in the case of shares, in CPUs, with their weights."""
 UNEQUAL = (22, 10)
 """The nodes of the executors in that case."""
-WINDOWS = 9
-"""Windows of a run's length that are looked at after the second queue has come."""
+ALONE, LOOKED_AT, SETTLED = 15.0, 45.0, 15.0
+"""Seconds for which a queue has the pool, then for which both are looked at, and in these the
+seconds in which places come free for the second one."""
 TICK = 0.1
 """Seconds between two steps of the model."""
 
@@ -91,44 +92,48 @@ CASES = (
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer cases, a quarter of all times")
+    parser.add_argument("--quick", action="store_true", help="fewer cases, a fifth of all times")
     quick = parser.parse_args().quick
-    scale, half_times = (0.25, HALF_TIMES[:1]) if quick else (1.0, HALF_TIMES)
+    scale, half_times = (0.2, HALF_TIMES[:1]) if quick else (1.0, HALF_TIMES)
     with benchmark_database("reprise_bench_fair_share"), quiet():
-        error = max(_shares(case, scale) for case in ((THREE,) if quick else CASES))
+        cases = [_shares(case, scale) for case in ((THREE,) if quick else CASES)]
         swing = max(_swing(scale, half_time) for half_time in half_times)
         ratio = _large(scale)
-    figures = {"worst_share_error": error, "large_start_ratio": ratio, "swing": swing}
+    figures = {
+        "worst_share_error": max(error for error, _ in cases),
+        "large_start_ratio": ratio,
+        "swing": swing,
+        "pool_used": min(used for _, used in cases),
+    }
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
 
 
-def _shares(case: Case, scale: float) -> float:
-    """Return the largest error of a queue's share in a window."""
+def _shares(case: Case, scale: float) -> tuple[float, float]:
+    """Return the largest error of a queue's share in a window, and how much of the pool runs, by
+    the model."""
     found, model = _played(case, scale), _modelled(case, scale)
     begins = range(round(WINDOW), round(case.seconds - WINDOW) + 1)
     worst = 0.0
     for stay in case.stays:
-        pairs = [
-            tuple(
-                share(each, stay.queue, scale * at, scale * (at + WINDOW))
-                for each in (found, model)
-            )
-            for at in begins
-        ]
-        error = max(abs(real - wanted) for real, wanted in pairs)
-        (first, _), (last, _) = pairs[0], pairs[-1]
+        errors: dict[float, int] = {}
+        for at in begins:
+            window = scale * at, scale * (at + WINDOW)
+            error = share(found, stay.queue, *window) - share(model, stay.queue, *window)
+            errors[abs(error)] = at
+        error = max(errors)
         print(
-            f"{case.name}, {stay.queue} (factor {stay.factor:g}): {first:6.1%} in the first window,"
-            f" {last:6.1%} in the last, error {error:.3f}"
+            f"{case.name}, {stay.queue} (factor {stay.factor:g}): error of {error:.3f}"
+            f" in the window from {errors[error]} s on"
         )
         worst = max(worst, error)
-    return worst
+    used = (filled(each, scale * WINDOW, scale * case.seconds) for each in (found, model))
+    return worst, next(used) / next(used)
 
 
 def _played(case: Case, scale: float) -> Series:
     """Return what queues hold of the real scheduler's executors."""
     name = case.name.replace(" ", "-")
-    world = World(name, 2 * RUN * scale, REFRESH * scale, UNEQUAL, SIZES)
+    world = World(name, LONG_RUN * scale, REFRESH * scale, UNEQUAL, SIZES)
     for stay in case.stays:
         world.queue(stay.queue, stay.factor)
     series = []
@@ -149,7 +154,7 @@ def _modelled(case: Case, scale: float) -> Series:
     """Return what queues hold in the model."""
     factors = {stay.queue: stay.factor for stay in case.stays}
     model = Model([CPUS] * sum(UNEQUAL), factors, STARVED_AFTER * scale)
-    coming = {queue: jobs(queue, SIZES, 2 * RUN * scale) for queue in factors}
+    coming = {queue: jobs(queue, SIZES, LONG_RUN * scale) for queue in factors}
     series = []
     busy: list[str] = []
     for tick in range(round(case.seconds / TICK)):
@@ -177,7 +182,6 @@ def _looks(
     """Step until this second of the case, at least once. Return what runs."""
     looks = []
     while True:
-        # On a slow machine a step may take longer than a window. Each window has one, still.
         held = world.step(busy)
         looks.append((world.now, held))
         if world.now >= until or stop():
@@ -189,50 +193,54 @@ def _swing(scale: float, half_time: float) -> float:
     world = World(f"swing-{half_time:g}", run, REFRESH * scale)
     for queue in queues:
         world.queue(queue)
-    worst = 0.0
     with with_settings(priority_half_time=half_time * scale):
-        _looks(world, ["early"], until=4 * run)
-        # In the first three windows places come free for the late one.
-        for window in range(WINDOWS):
-            looks = _looks(world, queues, until=(5 + window) * run)
-            late = share(looks, "late", 0.0, world.now)
-            worst = max(worst, abs(late - 0.5)) if window >= 3 else 0.0
-            print(f"half time {half_time:g} s, window {window}: {late:6.1%} late")
-    return worst
+        _looks(world, ["early"], until=ALONE * scale)
+        world.had_the_pool("early")
+        came = world.now
+        series = _looks(world, queues, until=came + LOOKED_AT * scale)
+    first, last = came + SETTLED * scale, series[-1][0] - run
+    begins = [at for at, _ in series if first <= at <= last]
+    worst = max(begins, key=lambda at: abs(share(series, "late", at, at + run) - 0.5))
+    away = abs(share(series, "late", worst, worst + run) - 0.5)
+    print(
+        f"half time {half_time:g} s: {away:.3f} from one half in the window from"
+        f" {(worst - came) / scale:.1f} s on"
+    )
+    return away
 
 
 def _large(scale: float) -> float:
-    run, starved_after = RUN * scale, STARVED_AFTER * scale
+    run, starved_after = LONGEST_RUN * scale, STARVED_AFTER * scale
     world = World("large", run, REFRESH * scale)
     for queue in ("small", "large"):
         world.queue(queue)
     with with_settings(starved_after=starved_after):
-        _looks(world, ["small"], until=2 * run)
+        _looks(world, ["small"], until=run)
         came = world.now
         world.submit("large", 1, CPUS)
         limit = came + 4 * (starved_after + run)
         _looks(world, ["small"], until=limit, stop=lambda: "large" in world.started)
     waited = world.started.get("large", limit) - came
-    wanted = _large_in_model(run, starved_after)
-    print(f"large: {waited:.1f} s, {wanted:.1f} s in the model, which reserves a node after")
-    print(f"       {starved_after:g} s; runs of {run:g} s")
+    wanted = _large_in_model(run, starved_after, TICK * scale)
+    print(f"large: {waited:.1f} s, {wanted:.1f} s in the model; starved after {starved_after:g} s,")
+    print(f"       runs of {run:g} s")
     return waited / wanted
 
 
-def _large_in_model(run: float, starved_after: float) -> float:
+def _large_in_model(run: float, starved_after: float, tick: float) -> float:
     """Return how long the large session waits in the model."""
     model = Model([CPUS] * NODES, {"small": 1.0, "large": 1.0}, starved_after)
     small = jobs("small", {1: 1}, run)
-    came, now, tick = 2 * run, 0.0, 0
+    now = came = 0.0
     while "large" not in model.started:
         if model.waiting("small") < BACKLOG:
             for job in islice(small, BACKLOG):
                 model.submit("small", job, now)
-        before, now = now, tick * TICK * run / RUN
-        if before < came <= now:
+        if not came and now >= run:
+            came = now
             model.submit("large", Job(CPUS, run), now)
         model.step(now)
-        tick += 1
+        now += tick
     return model.started["large"] - came
 
 

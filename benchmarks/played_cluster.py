@@ -125,6 +125,7 @@ class World:
         self._run, self._sizes = run, sizes
         self._refresh, self._refreshed = refresh, 0.0
         self._began = time.monotonic()
+        self._queues: dict[str, Any] = {}
         self._jobs: dict[str, Iterator[Job]] = {}
         self._waiting: Counter[str] = Counter()
         self._held: dict[UUID, tuple[str, int]] = {}
@@ -143,8 +144,18 @@ class World:
 
     def queue(self, name: str, factor: float = 1.0) -> None:
         """Create a queue."""
-        self._queue(self._project, name, priority_factor=factor)
+        self._queues[name] = self._queue(self._project, name, priority_factor=factor)
         self._jobs[name] = jobs(name, self._sizes, self._run)
+
+    def had_the_pool(self, queue: str) -> None:
+        """Let a queue have had all of the pool for ages."""
+        from django.utils import timezone
+
+        from scheduler.models import QueueUsage
+
+        found = self._queues[queue]
+        past = {"cost": 1.0, "current_priority": 1.0, "computed_at": timezone.now()}
+        QueueUsage.objects.update_or_create(queue=found, defaults=past)
 
     def submit(
         self, queue: str, count: int, cpus: int = 1, *, seconds: float | None = None, **more: str

@@ -6,9 +6,10 @@ It uses nothing of Reprise. It has one resource, and sessions of one pod whose r
   lowest. What a queue holds is what its sessions have at that moment;
 * in a queue the session that was submitted first is next. While there is no room for it, others of
   the queue that ask for less go before it, and what the queue cannot use goes to the others;
-* a session that has waited for `starved_after` and finds no room gets a node reserved: the one that
-  is nearest to having room. At most a quarter of the nodes are, but one always may be. The oldest
-  session of the queue that is furthest below its share comes first.
+* a session that has waited for `starved_after` and finds no room gets room on a node reserved, on
+  the one that has most. Others get what that node has beside it. At most a quarter of the pool is
+  reserved, but room for one session always may be. The oldest session of the queue that is furthest
+  below its share comes first. Room that is kept is used before anything else.
 """
 
 import heapq
@@ -21,6 +22,8 @@ from typing import NamedTuple
 
 SPREAD = 0.3
 """How much shorter some sessions run, so that their ends spread out."""
+MOST_RESERVED = 0.25
+"""The part of the pool that may be reserved."""
 
 
 class Job(NamedTuple):
@@ -52,6 +55,7 @@ class Model:
     """The pool. `nodes` are the CPUs of each node, `factors` those of the queues."""
 
     def __init__(self, nodes: Sequence[int], factors: Mapping[str, float], starved_after: float):
+        self._nodes = tuple(nodes)
         self._free = list(nodes)
         self._factors = factors
         self._starved_after = starved_after
@@ -59,7 +63,7 @@ class Model:
             queue: defaultdict(deque) for queue in factors
         }
         self._ends: list[tuple[float, int, str, Job]] = []
-        self._reserved: dict[int, Waiting] = {}
+        self._reserved: dict[int, tuple[str, Waiting]] = {}
         self._submitted = 0
         self.held: Counter[str] = Counter()
         """The CPUs of what runs, by queue."""
@@ -77,18 +81,19 @@ class Model:
 
     def leave(self, queue: str) -> None:
         """Take back all sessions of a queue that wait."""
-        gone = {each for line in self._lines[queue].values() for each in line}
-        self._reserved = {node: for_ for node, for_ in self._reserved.items() if for_ not in gone}
+        self._reserved = {at: each for at, each in self._reserved.items() if each[0] != queue}
         self._lines[queue].clear()
 
     def step(self, now: float) -> None:
-        """End what has run for its time, start what has room, and reserve nodes."""
+        """End what has run for its time, start what has room, and reserve room."""
         while self._ends and self._ends[0][0] <= now:
             _, node, queue, job = heapq.heappop(self._ends)
             self._free[node] += job.cpus
             self.held[queue] -= job.cpus
-        starved = self._divide(now)
-        self._reserve(starved)
+        for node, (queue, taker) in list(self._reserved.items()):
+            if self._free[node] >= taker.job.cpus:
+                self._start(queue, taker, node, now)
+        self._reserve(self._divide(now))
 
     def _divide(self, now: float) -> list[tuple[str, Waiting]]:
         """Start sessions while there is room. Return the starved ones that found none."""
@@ -97,24 +102,24 @@ class Model:
         while heads := {
             queue: head for queue in self._lines if (head := self._head(queue, closed))
         }:
-            queue = min(heads, key=lambda each: (self._level(each), each))
+            queue = min(heads, key=lambda each: (self._factors[each] * self.held[each], each))
             head = heads[queue]
             node = self._room(head)
-            if node is None:
-                closed.add((queue, head.job.cpus))
-                if now - head.since >= self._starved_after:
-                    starved.append((queue, head))
+            if node is not None:
+                self._start(queue, head, node, now)
                 continue
-            self._lines[queue][head.job.cpus].popleft()
-            self._reserved = {at: each for at, each in self._reserved.items() if each != head}
-            self._free[node] -= head.job.cpus
-            self.held[queue] += head.job.cpus
-            self.started.setdefault(queue, now)
-            heapq.heappush(self._ends, (now + head.job.seconds, node, queue, head.job))
+            closed.add((queue, head.job.cpus))
+            if now - head.since >= self._starved_after:
+                starved.append((queue, head))
         return starved
 
-    def _level(self, queue: str) -> float:
-        return self._factors[queue] * self.held[queue]
+    def _start(self, queue: str, session: Waiting, node: int, now: float) -> None:
+        self._lines[queue][session.job.cpus].remove(session)
+        self._reserved = {at: each for at, each in self._reserved.items() if each[1] != session}
+        self._free[node] -= session.job.cpus
+        self.held[queue] += session.job.cpus
+        self.started.setdefault(queue, now)
+        heapq.heappush(self._ends, (now + session.job.seconds, node, queue, session.job))
 
     def _head(self, queue: str, closed: set[tuple[str, int]]) -> Waiting | None:
         heads = (
@@ -125,38 +130,61 @@ class Model:
         return min(heads, key=lambda each: each.number, default=None)
 
     def _room(self, head: Waiting) -> int | None:
-        """Return its reserved node or the fullest node, if it has room."""
-        fits = [
+        """Return the fullest node with room beside what is reserved on it."""
+        kept = {node: taker.job.cpus for node, (_, taker) in self._reserved.items()}
+        fits = (
             node
             for node, free in enumerate(self._free)
-            if free >= head.job.cpus and self._reserved.get(node, head) == head
-        ]
-        own = (node for node in fits if node in self._reserved)
-        return next(own, min(fits, key=self._free.__getitem__, default=None))
+            if free - kept.get(node, 0) >= head.job.cpus
+        )
+        return min(fits, key=self._free.__getitem__, default=None)
 
     def _reserve(self, starved: Sequence[tuple[str, Waiting]]) -> None:
-        most = max(1, len(self._free) // 4)
-        for _, head in sorted(starved, key=lambda each: (self._level(each[0]), each[1].number)):
+        weights = {queue: 1 / factor for queue, factor in self._factors.items()}
+        whole = sum(weights[queue] for queue in weights if self.waiting(queue))
+        pool = sum(self._nodes)
+
+        def above(queue: str) -> float:
+            return self.held[queue] / pool - weights[queue] / whole
+
+        kept = sum(taker.job.cpus for _, taker in self._reserved.values())
+        with_room = {taker for _, taker in self._reserved.values()}
+        for queue, head in sorted(starved, key=lambda each: (above(each[0]), each[1].number)):
             others = [node for node in range(len(self._free)) if node not in self._reserved]
-            if head in self._reserved.values() or len(self._reserved) >= most or not others:
+            if head in with_room or not others:
                 continue
-            self._reserved[max(others, key=self._free.__getitem__)] = head
+            if kept and kept + head.job.cpus > pool * MOST_RESERVED:
+                return
+            self._reserved[max(others, key=self._free.__getitem__)] = queue, head
+            kept += head.job.cpus
 
 
 Series = Sequence[tuple[float, Mapping[str, int]]]
 """What each queue holds from each moment on."""
 
 
+def filled(series: Series, begin: float, end: float) -> float:
+    """Return the mean amount of all that is held between two moments."""
+    return sum(seconds * sum(held.values()) for seconds, held in _within(series, begin, end)) / (
+        end - begin
+    )
+
+
 def share(series: Series, queue: str, begin: float, end: float) -> float:
     """Return the mean part of all that is held that a queue holds between two moments."""
     total = weight = 0.0
-    moments = [at for at, _ in series[1:]] + [math.inf]
-    for (at, held), until in zip(series, moments, strict=True):
-        seconds = min(until, end) - max(at, begin)
-        whole = sum(held.values())
-        if seconds > 0 and whole:
+    for seconds, held in _within(series, begin, end):
+        if whole := sum(held.values()):
             total += seconds * held.get(queue, 0) / whole
             weight += seconds
     if not weight:
         raise ValueError(f"nothing ran between {begin} and {end}")
     return total / weight
+
+
+def _within(series: Series, begin: float, end: float) -> Iterator[tuple[float, Mapping[str, int]]]:
+    """Yield what is held between two moments, with the seconds for which it is."""
+    moments = [at for at, _ in series[1:]] + [math.inf]
+    for (at, held), until in zip(series, moments, strict=True):
+        if (seconds := min(until, end) - max(at, begin)) > 0:
+            yield seconds, held

@@ -18,8 +18,10 @@ FLOOR = 1e-6
 """The lowest current priority: a queue that has not run for ages is no better than this."""
 NEAR = 0.1
 """History decides only between queues that are this near to their share, in parts of the pool."""
-REACH = 0.05
-"""How far history moves the level of the queue with the largest share, in parts of the pool."""
+REACH = 0.02
+"""How far history moves the level of the queue with the largest share, in parts of the pool.
+
+Shares stay within 0.05 of what the present holdings alone would give, also while queues come."""
 MOST_REACH = 0.25
 """How far history moves the level of any queue at most, in parts of its own share."""
 _LEAST_HISTORY = 0.01

@@ -300,7 +300,7 @@ def test_shares_converge_to_the_inverses_of_the_factors(at_once: int) -> None:
 
 
 def test_history_decides_between_queues_near_their_share() -> None:
-    levels = levels_with_history({1: Standing(1, 0.52, 0.3), 2: Standing(1, 0.48, 0.7)}, left=1)
+    levels = levels_with_history({1: Standing(1, 0.51, 0.3), 2: Standing(1, 0.49, 0.7)}, left=1)
     assert levels[1] < levels[2]
     # By how much they had, not by when: both had less while nothing ran.
     levels = levels_with_history({1: Standing(1, 0.5, 0.02), 2: Standing(1, 0.5, 0.01)}, left=1)
