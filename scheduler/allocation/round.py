@@ -1,7 +1,7 @@
 """Lease rounds: which waiting sessions an executor gets, by fair share, order and room."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -339,19 +339,13 @@ class Allocation:
         if not full:
             return []
         heads_read([Reading(queue.id, line, 0, 1) for queue, line in full])
-        weights = sum(1 / queue.factor for queue in self._queues)
-
-        def rank(each: tuple[BusyQueue, WaitingLine]) -> tuple[float, float]:
-            queue, line = each
-            above = self._usage.held(queue.id) - 1 / queue.factor / weights
-            return above, _made_at(line.heads[0].id)
-
+        queue_of = {line: queue.id for queue, line in full}
         old = [
-            (queue, line)
-            for queue, line in full
-            if self._starved([line]) and str(line.heads[0].id) not in self._kept.now
+            line
+            for line in queue_of
+            if self._is_starved(line) and str(line.heads[0].id) not in self._kept.now
         ]
-        return self._without_room([line for _, line in sorted(old, key=rank)])
+        return self._without_room(sorted(old, key=lambda line: self._rank(queue_of[line], line)))
 
     def _without_room(self, lines: Sequence[WaitingLine]) -> list[WaitingLine]:
         """Return the lines for whose heads no room is kept elsewhere."""
@@ -365,12 +359,23 @@ class Allocation:
         own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
         return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
 
-    def _starved(self, waiting_lines: Iterable[WaitingLine]) -> WaitingLine | None:
-        """Return the line whose head waited longest, if longer than `starved_after`."""
+    def _is_starved(self, line: WaitingLine) -> bool:
+        """Return whether the first session of a line waits for longer than `starved_after`."""
         since = self._now.timestamp() - settings.REPRISE["starved_after"]
-        heads = [(_made_at(line.heads[0].id), line) for line in waiting_lines if line.heads]
-        made_at, oldest = min(heads, key=lambda each: each[0], default=(since, None))
-        return oldest if made_at < since else None
+        return bool(line.heads) and _made_at(line.heads[0].id) < since
+
+    def _rank(self, queue_id: int, line: WaitingLine) -> tuple[float, float]:
+        """Return where a starved line stands: by what its queue holds above its share, then by the
+        age of its first session."""
+        above = self._usage.held(queue_id) - self._fair_shares[queue_id]
+        return above, _made_at(line.heads[0].id)
+
+    @cached_property
+    def _fair_shares(self) -> Mapping[int, float]:
+        """The parts of the pool that are those of the queues with work, by the inverse of their
+        factors."""
+        weights = {queue.id: 1 / queue.factor for queue in self._queues}
+        return {queue: weight / sum(weights.values()) for queue, weight in weights.items()}
 
     def _read_and_divide(
         self,
@@ -387,9 +392,21 @@ class Allocation:
         while unread := division.go_on():
             wanted = {line: max(count, min(read[line], self._slots)) for line in unread}
             heads_read([Reading(queue_of[line], line, read[line], wanted[line]) for line in unread])
-            if not division.grants and (first := self._starved(unread)):
-                site.promise(first)
+            if not division.grants:
+                self._promise(site, {line: queue_of[line] for line in unread})
             read.update(wanted)
+
+    def _promise(self, site: Site, queue_of: Mapping[WaitingLine, int]) -> None:
+        """Keep room for a starved session that fits, before smaller ones of other queues take a
+        part of it. A queue that has its share gets nothing by age."""
+        ranks = [
+            (self._rank(queue, line), line)
+            for line, queue in queue_of.items()
+            if self._is_starved(line)
+        ]
+        (above, _), line = min(ranks, key=lambda each: each[0], default=((0.0, 0.0), None))
+        if line is not None and above < 0:
+            site.promise(line)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
         """Lock as many sessions of each line as were granted. Return the number locked."""

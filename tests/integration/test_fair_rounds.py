@@ -89,7 +89,7 @@ def test_past_usage_of_a_queue_counts_for_a_while(
     waiting(at, 20), waiting(at, 20, "late")
     # Far from its share, only what a queue holds counts. Near it, its past decides.
     assert by_queue(take(played, 18)) == {"default": 9, "late": 9}
-    assert by_queue(take(played, 2)) == {"late": 2}
+    assert by_queue(take(played, 1)) == {"late": 1}
 
 
 def test_leases_of_others_count_as_long_as_they_are_held(at: Project, played: Agent) -> None:
@@ -331,6 +331,23 @@ def test_a_large_session_does_not_starve(at: Project, played: Agent, settings: A
     else:
         raise AssertionError("it has never had a node")
     assert check_all() == []
+
+
+def test_a_queue_that_holds_its_share_gets_nothing_by_age(
+    at: Project, played: Agent, settings: Any
+) -> None:
+    """Where much waits, all of it has waited for too long."""
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+    played.nodes = [{"name": "a", "allocatable": {"cpu": "8"}}]
+    owner = user(superuser=True)
+    queue(at, "late")
+    running = waiting(at, 12, owner=owner, resources={"cpu": "1"})[:8]
+    assert take(played, 9) == running
+    waiting(at, 12, "late", owner=owner, resources={"cpu": "1"})
+    played.start(*running)
+    for each in running[:4]:
+        played.succeed(each)
+        assert by_queue(take(played, 9)) == {"late": 1}
 
 
 def reserved() -> dict[UUID, list[str]]:
