@@ -175,6 +175,29 @@ def test_the_dashboard_can_be_imported() -> None:
             assert target["datasource"]["uid"] == "${DS_PROMETHEUS}"
 
 
+def test_the_dashboard_shows_what_alarms_look_at() -> None:
+    of_alarms: set[str] = set()
+    of_panels: set[str] = set()
+    for place, expression in expressions().items():
+        names = set(re.findall(r"\breprise_\w+", expression))
+        if place.startswith("rule "):
+            of_alarms |= names
+        elif place.startswith("panel "):
+            of_panels |= names
+    assert len(of_alarms) > 20
+    assert of_alarms - of_panels == set()
+
+
+def test_no_panel_covers_another() -> None:
+    covered: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        rows = range(at["y"], at["y"] + at["h"])
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in rows}
+        assert not covered & cells, panel["title"]
+        covered |= cells
+
+
 # --- calls
 
 
