@@ -9,7 +9,7 @@ and it ends with the last commit. Up to four clients are processes, more are thr
 processes have them. `single_at_32` is our rate singly with 32 clients to our best one.
 
 With `--everything` it compares settle and dispatch with everything on to the same with everything
-off instead: `settle_everything.py`.
+off instead, also apart: `settle_everything.py`.
 
     python -m benchmarks.settle [--quick] [--everything]
 """
@@ -22,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks.checks import require_decided
 from benchmarks.database import benchmark_database
-from benchmarks.settle_everything import NOTHING, ratios_of_everything
+from benchmarks.settle_everything import NOTHING, Measured, ratios_of_everything
 
 FLOOR = Path(__file__).with_name("settle_floor.sql")
 SESSIONS = {100: 10_000, 1: 1_000}
@@ -62,8 +63,8 @@ def main() -> None:
     with benchmark_database("reprise_bench_settle") as url:
         _make_tenants()
         if given.everything:
-            rate = partial(_rate, url)
-            print(json.dumps(ratios_of_everything(_running_sessions, rate, quick=quick)))
+            measure = partial(_measure, url)
+            print(json.dumps(ratios_of_everything(_running_sessions, measure, quick=quick)))
             return
         for size, name in ((100, "batched"), (1, "single")):
             floors, all_ours = _compare(url, size, repetitions=1 if quick else 3, quick=quick)
@@ -135,13 +136,18 @@ _RUNNING = """
          avoid_executors, lease_returns, fencing_token, report_seq, event_seq)
     SELECT t.id, %(spec)s, p.id, q.id, u.id, 'bench', 'bench', t.id::text, 'batch', 0, 'RUNNING',
         'live', '', now(), now(), now(), now(), 'node-1', 'executor-1', t.id, now(), true, 0, 3,
-        %(policy)s::jsonb, '[]', '{}', '', '', 'none', '', '[]', 0, 1, 2, 4
+        %(policy)s::jsonb, %(named)s::jsonb, '{}', '', '', 'none', '', '[]', 0, 1, 2, 4
     FROM bench_target t, sessions_app_project p, sessions_app_queue q, auth_user u
 """
 
 
-def _running_sessions(count: int, batch: int, fields: dict[str, Any] = NOTHING) -> list[Any]:
-    """Create running sessions, with rows in `bench_target` by batch. Return their ids."""
+def _running_sessions(
+    count: int, batch: int, fields: dict[str, Any] = NOTHING, named: Sequence[str] = ()
+) -> list[Any]:
+    """Create running sessions with an inline policy and named ones. Return their ids.
+
+    They have rows in `bench_target`, by batch.
+    """
     from django.db import connection
     from uuid_utils.compat import uuid7
 
@@ -156,7 +162,8 @@ def _running_sessions(count: int, batch: int, fields: dict[str, Any] = NOTHING) 
         with cursor.copy("COPY bench_target (id, child_id, batch) FROM STDIN") as copy:
             for position, session_id in enumerate(ids):
                 copy.write_row((session_id, uuid7(), position // batch + 1))
-        cursor.execute(_RUNNING, {"spec": spec.pk, "policy": json.dumps(policy)})
+        policies = {"policy": json.dumps(policy), "named": json.dumps(list(named))}
+        cursor.execute(_RUNNING, {"spec": spec.pk, **policies})
         cursor.execute("ALTER SEQUENCE bench_batch RESTART")
         cursor.execute("VACUUM ANALYZE sessions_app_session, bench_target")
         cursor.execute("CHECKPOINT")
@@ -167,17 +174,24 @@ def _measure_ours(url: str, size: int, clients: int) -> float:
     from benchmarks.settle_client import warm_sessions
 
     ids = _running_sessions(SESSIONS[size] + clients * warm_sessions(size), size)
-    return _rate(url, ids, size, clients)
+    return _measure(url, ids, size, clients).rate
 
 
-def _rate(url: str, ids: list[Any], size: int, clients: int, ended: Any = None) -> float:
+def _measure(url: str, ids: list[Any], size: int, clients: int, ended: Any = None) -> Measured:
     """Settle and dispatch sessions with some clients; the first ones warm them up.
 
-    `ended` is the end of their runs; None for a plain failure. Return the rate of the others.
+    `ended` is the end of their runs; None for a plain failure. Return the figures of the others.
     """
     from django.db import connection
 
-    from benchmarks.settle_client import DEADLINE_SECONDS, END, Share, dispatch_rest, warm_sessions
+    from benchmarks.settle_client import (
+        DEADLINE_SECONDS,
+        END,
+        Share,
+        Timing,
+        dispatch_rest,
+        warm_sessions,
+    )
 
     warm = warm_sessions(size)
     rest = ids[clients * warm :]
@@ -191,15 +205,15 @@ def _rate(url: str, ids: list[Any], size: int, clients: int, ended: Any = None) 
     with connection.cursor() as cursor:
         cursor.execute("CHECKPOINT")
     workers.barrier.wait()
-    times: list[tuple[float, float]] = [
-        workers.timings.get(timeout=DEADLINE_SECONDS) for _ in shares
-    ]
+    times: list[Timing] = [workers.timings.get(timeout=DEADLINE_SECONDS) for _ in shares]
     late = dispatch_rest(size)
     for process in workers.processes:
         process.join()
     require_decided(ids)
-    seconds = max(end for _, end in times) - min(began for began, _ in times) + late
-    return len(rest) / seconds
+    seconds = max(each.ended for each in times) - min(each.began for each in times) + late
+    settling = sum(each.spent.settle for each in times)
+    dispatching = sum(each.spent.dispatch for each in times) + late
+    return Measured(len(rest) / seconds, settling / len(rest), dispatching / len(rest))
 
 
 class _Workers(NamedTuple):
@@ -211,14 +225,14 @@ class _Workers(NamedTuple):
 
 
 def _start(url: str, shares: list[Any], size: int, ended: Any) -> _Workers:
-    from benchmarks.settle_client import DEADLINE_SECONDS, clients
+    from benchmarks.settle_client import DEADLINE_SECONDS, Timing, clients
 
     # Clients are forked from a process that has imported everything, and has no connection.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([clients.__module__])
     count = min(len(shares), PROCESSES)
     barrier = context.Barrier(count + 1, timeout=DEADLINE_SECONDS)
-    timings: multiprocessing.Queue[tuple[float, float]] = context.Queue()
+    timings: multiprocessing.Queue[Timing] = context.Queue()
     processes = [
         context.Process(
             target=clients,

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
@@ -64,10 +64,25 @@ class Share:
     ids: list[UUID]
 
 
+class Spent(NamedTuple):
+    """Seconds that a client spent in settle and in dispatch."""
+
+    settle: float
+    dispatch: float
+
+
+class Timing(NamedTuple):
+    """When a client began and ended, by the monotonic clock, and how it spent the time."""
+
+    began: float
+    ended: float
+    spent: Spent
+
+
 def clients(
     url: str, shares: list[Share], size: int, barrier: Any, timings: Any, ended: End
 ) -> None:
-    """Run a process with a client for each share. Send when each of them began and ended.
+    """Run a process with a client for each share. Send the `Timing` of each.
 
     As in a web process, clients of one process are threads with a connection each.
     """
@@ -87,8 +102,8 @@ def clients(
         settle(share.warm, max(1, len(share.warm) // WARM_BATCHES), ended)
         warm.wait()
         began = time.monotonic()
-        settle(share.ids, size, ended)
-        timings.put((began, time.monotonic()))
+        spent = settle(share.ids, size, ended)
+        timings.put(Timing(began, time.monotonic(), spent))
         connections.close_all()
 
     first, *others = shares
@@ -100,11 +115,17 @@ def clients(
         thread.join()
 
 
-def settle(ids: list[UUID], size: int, ended: End) -> None:
+def settle(ids: list[UUID], size: int, ended: End) -> Spent:
     """Settle sessions, whose runs ended in this way, and dispatch them, in batches."""
+    settling = dispatching = 0.0
     for start in range(0, len(ids), size):
+        began = time.monotonic()
         sessions_settle(dict.fromkeys(ids[start : start + size], ended))
+        settled = time.monotonic()
         retries_dispatch(size)
+        settling += settled - began
+        dispatching += time.monotonic() - settled
+    return Spent(settling, dispatching)
 
 
 def dispatch_rest(size: int) -> float:

@@ -4,24 +4,31 @@ Each session has failed and was retried once already, so that what is read of a 
 there. The same services settle and dispatch the second attempts, in pairs of a side with nothing
 and a side with all that can be switched on:
 
-* the policy has `stop_after_same`, `retry_window`, `reset_on_progress` and `on_exhausted: park`;
+* the inline policy has `stop_after_same`, `retry_window`, `reset_on_progress` and `on_exhausted:
+  park`;
+* the queue has a named policy. Its first rule looks for other signatures. Its second one matches a
+  failure category, and pays, with `retryWindow`, `stopAfterSame` and `resetOnProgress`;
+* two failure categories look at the title of the failure, and the second one finds it;
 * the run told its step and its checkpoint;
 * sessions avoid suspect nodes, and their executor has one;
 * the queue and the cluster have breakers, and those of two other failures are open;
-* the cluster has a shared budget, which dispatch charges.
+* cluster, domain, project and queue have shared budgets, all of which dispatch charges.
 
 Signatures are always on: on both sides the report of the failure has 16 KiB of output, with the
 traceback from which the signature comes.
 
-`ratio_everything` is the rate with everything to the rate with nothing.
+`ratio_everything` is the rate with everything to the rate with nothing. `ratio_settle` and
+`ratio_dispatch` are of each of the two alone: the time that the clients spend in it with nothing,
+to that with everything.
 """
 
 from collections.abc import Callable
 from datetime import timedelta
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from retry.engine.budgets import FAILURE_BUDGET
 from retry.policies.shared_budget import MOST_BURST
 
 NOTHING: dict[str, Any] = {"max_retries": 3, "retry_delay": 0.001}
@@ -32,6 +39,27 @@ EVERYTHING: dict[str, Any] = {
     "reset_on_progress": True,
     "on_exhausted": "park",
 }
+POLICY, CATEGORY = "everything", "unlabelled_rows"
+_OF_A_RULE = {"action": "Retry", "retryLimit": 3, "retryWindow": "24h", "stopAfterSame": 5}
+DOCUMENT: dict[str, Any] = {
+    "apiVersion": "reprise/v1",
+    "kind": "RetryPolicy",
+    "metadata": {"name": POLICY},
+    "spec": {
+        "onExhausted": "Park",
+        "rules": [
+            {"name": "others", "onSignatures": ["c" * 12, "d" * 12], **_OF_A_RULE},
+            {
+                "name": "rows",
+                "onFailureCategory": [CATEGORY],
+                "resetOnProgress": True,
+                **_OF_A_RULE,
+            },
+        ],
+    },
+}
+TITLES = {"collectives": "NCCL|CUDA", CATEGORY: "^ValueError: row # .* has no label"}
+"""Failure categories, in their order, with the pattern of the titles that they match."""
 SIZES = {100: 4_000, 1: 400}
 """Sessions of a measurement, by the size of the batches."""
 NAMES = {100: "batched", 1: "single"}
@@ -45,35 +73,62 @@ _RUNNING_AGAIN = """
     WHERE parent_id = ANY(%s::uuid[]) RETURNING id
 """
 
-Running = Callable[[int, int, dict[str, Any]], list[UUID]]
-"""Creates running sessions: their number, the size of batches, and their policy."""
-Rate = Callable[[list[UUID], int, int, Any], float]
+
+class Measured(NamedTuple):
+    """Sessions a second, and the seconds that clients spent in settle and in dispatch on each."""
+
+    rate: float
+    settle: float
+    dispatch: float
+
+
+Running = Callable[[int, int, dict[str, Any], list[str]], list[UUID]]
+"""Creates running sessions: their number, the size of batches, their inline policy and the names of
+the others."""
+Measure = Callable[[list[UUID], int, int, Any], Measured]
 """Settles and dispatches sessions in batches of a size, with a number of clients, after this end of
-their runs: sessions per second without those that warm the clients up."""
+their runs. Those that warm the clients up do not count."""
 
 
-def ratios_of_everything(running: Running, rate: Rate, *, quick: bool) -> dict[str, float]:
-    """Return the median ratio of the pairs by size, and the smaller of them."""
-    from benchmarks.settle_client import warm_sessions
-
+def ratios_of_everything(running: Running, measure: Measure, *, quick: bool) -> dict[str, float]:
+    """Return the median ratios of the pairs by size, and the smaller one of `everything`."""
     ratios: dict[str, float] = {}
-    for size, count in SIZES.items():
+    for size, name in NAMES.items():
         pairs = []
         for number in range(QUICK_PAIRS if quick else PAIRS):
-            rates = {}
             # Which side is first alternates: the tables grow from measurement to measurement.
-            for everything in (bool(number % 2), not number % 2):
-                switch(everything)
-                total = count + CLIENTS * warm_sessions(size)
-                ids = second_attempts(running, total, size, everything=everything)
-                rates[everything] = rate(ids, size, CLIENTS, _end(everything, 1))
-            pairs.append(rates[True] / rates[False])
+            first = bool(number % 2)
+            sides = {on: _side(running, measure, size, on) for on in (first, not first)}
+            pairs.append(_ratios(nothing=sides[False], everything=sides[True]))
             print(
-                f"{NAMES[size]:8} nothing {rates[False]:8.0f}/s   everything {rates[True]:8.0f}/s"
-                f"   ratio {pairs[-1]:.3f}"
+                f"{name:8} nothing {sides[False].rate:8.0f}/s   "
+                f"everything {sides[True].rate:8.0f}/s   ratio {pairs[-1].rate:.3f}   "
+                f"settle {pairs[-1].settle:.3f}   dispatch {pairs[-1].dispatch:.3f}"
             )
-        ratios[f"ratio_everything_{NAMES[size]}"] = round(median(pairs), 3)
-    return {**ratios, "ratio_everything": min(ratios.values())}
+        for field, of in (("everything", 0), ("settle", 1), ("dispatch", 2)):
+            ratios[f"ratio_{field}_{name}"] = round(median(pair[of] for pair in pairs), 3)
+    smaller = min(ratios[f"ratio_everything_{name}"] for name in NAMES.values())
+    return {**ratios, "ratio_everything": smaller}
+
+
+def _ratios(*, nothing: Measured, everything: Measured) -> Measured:
+    """Return the ratios of one pair: below 1 where everything is the slower side."""
+    return Measured(
+        everything.rate / nothing.rate,
+        nothing.settle / everything.settle,
+        nothing.dispatch / everything.dispatch,
+    )
+
+
+def _side(running: Running, measure: Measure, size: int, everything: bool) -> Measured:
+    from benchmarks.settle_client import warm_sessions
+
+    switch(everything)
+    total = SIZES[size] + CLIENTS * warm_sessions(size)
+    ids = second_attempts(running, total, size, everything=everything)
+    found = measure(ids, size, CLIENTS, _end(everything, 1))
+    _require_paid(ids, everything=everything)
+    return found
 
 
 def second_attempts(running: Running, count: int, size: int, *, everything: bool) -> list[UUID]:
@@ -82,7 +137,8 @@ def second_attempts(running: Running, count: int, size: int, *, everything: bool
 
     from benchmarks.settle_client import dispatch_rest, settle
 
-    first = running(count, size, EVERYTHING if everything else NOTHING)
+    policies = (EVERYTHING, [POLICY]) if everything else (NOTHING, [])
+    first = running(count, size, *policies)
     settle(first, 100, _end(everything, 0))
     dispatch_rest(100)
     with connection.cursor() as cursor:
@@ -100,26 +156,68 @@ def _end(everything: bool, attempt: int) -> Any:
     return end_with_progress(attempt) if everything else END_WITH_OUTPUT
 
 
+def _require_paid(ids: list[UUID], *, everything: bool) -> None:
+    """Exit unless the rule paid for all of these retries, or the inline policy for all of them."""
+    from sessions_app.models import RetryDecision
+
+    payer = f"{POLICY}/rows" if everything else FAILURE_BUDGET
+    paid = RetryDecision.objects.filter(session__in=ids, paid_by=payer).count()
+    if paid != len(ids):
+        raise SystemExit(f"{payer} paid for {paid} retries of {len(ids)}")
+
+
 def switch(on: bool) -> None:
-    """Switch everything on or off that does not stand in a policy."""
+    """Switch everything on or off that does not stand in the policies of sessions."""
     from sessions_app.models import Breaker, Queue, RetrySettings
 
     _suspect_node(on)
+    _categories(on)
     breaker = {"chains": 20, "window": 600, "probe_after": 60} if on else None
     budget = {"ratio": 1.0, "burst": MOST_BURST} if on else None
     queue = Queue.objects.get(is_default=True)
-    queue.breaker = breaker
+    if on:
+        _apply_policy(queue)
+    queue.breaker, queue.retry_budget = breaker, budget
+    queue.retry_policies = [POLICY] if on else []
     queue.save()
-    RetrySettings.objects.update_or_create(
-        domain=None, project=None, defaults={"breaker": breaker, "retry_budget": budget}
-    )
+    project = queue.project
+    for domain, own, defaults in (
+        (None, None, {"breaker": breaker, "retry_budget": budget}),
+        (project.domain, None, {"retry_budget": budget}),
+        (None, project, {"retry_budget": budget}),
+    ):
+        RetrySettings.objects.update_or_create(domain=domain, project=own, defaults=defaults)
     Breaker.objects.all().delete()
     if on:
-        project, key = queue.project_id, f"queue:{queue.pk}"
+        key = f"queue:{queue.pk}"
         Breaker.objects.create(scope="cluster", signature="a" * 12, state="open")
         Breaker.objects.create(
-            scope=key, project_id=project, queue=queue, signature="b" * 12, state="open"
+            scope=key, project=project, queue=queue, signature="b" * 12, state="open"
         )
+
+
+def _categories(there: bool) -> None:
+    from sessions_app.models import FailureCategory
+
+    FailureCategory.objects.all().delete()
+    if there:
+        FailureCategory.objects.bulk_create(
+            FailureCategory(
+                name=name,
+                position=position,
+                matchers=[{"onSignatureTitle": {"pattern": pattern}}],
+            )
+            for position, (name, pattern) in enumerate(TITLES.items())
+        )
+
+
+def _apply_policy(queue: Any) -> None:
+    from retry.policies.documents import PolicyDocument
+    from sessions_app.in_force.config_scope import ConfigScope
+    from sessions_app.services.resources.policies import policy_apply
+
+    document = PolicyDocument.model_validate(DOCUMENT)
+    policy_apply(document, ConfigScope(project=queue.project), by="bench")
 
 
 def _suspect_node(there: bool) -> None:
