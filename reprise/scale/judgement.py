@@ -46,10 +46,24 @@ def chains_left(scope: Scope) -> int:
     return int(count)
 
 
-def held_chains(scope: Scope) -> list[UUID]:
-    """Return the roots of the chains whose retry is held, oldest first."""
-    query = "SELECT root_id FROM mine WHERE tip AND retry_state = 'held' ORDER BY 1"
-    return [root_id for (root_id,) in scope.ask(query)]
+class Waiting(NamedTuple):
+    """A chain that rests, and waits for a person: its newest attempt, and the image of that."""
+
+    session_id: UUID
+    root_id: UUID
+    parked: bool
+    """Whether it is parked; if not, its retry is held."""
+    image: str
+
+
+def waiting_chains(scope: Scope) -> list[Waiting]:
+    """Return the chains that are parked or whose retry is held, oldest first."""
+    query = (
+        "SELECT mine.id, mine.root_id, mine.retry_state = 'parked', s.image FROM mine "
+        "JOIN sessions_app_sessionspec s ON s.id = mine.spec_id "
+        "WHERE mine.tip AND mine.retry_state IN ('held', 'parked') ORDER BY 2"
+    )
+    return [Waiting(*row) for row in scope.ask(query)]
 
 
 _CHECKS = {
@@ -59,8 +73,9 @@ _CHECKS = {
     "are there and were not acknowledged": """
         SELECT count(*) FROM mine WHERE retry_count = 0
         AND NOT id = ANY(%(acknowledged)s::uuid[])""",
+    # A parked chain waits for a person, for as long as that takes.
     "have not ended": "SELECT count(*) FROM mine WHERE tip AND (phase <> 'final' OR retry_state "
-    "NOT IN ('succeeded', 'exhausted', 'not_retried', 'cancelled'))",
+    "NOT IN ('succeeded', 'exhausted', 'not_retried', 'cancelled', 'parked'))",
     "lack an attempt, or have one twice": """
         SELECT count(*) FROM (SELECT FROM mine GROUP BY root_id
         HAVING count(*) <> max(retry_count) + 1 OR count(DISTINCT retry_count) <> count(*)

@@ -9,7 +9,9 @@ from typing import Any
 DOMAIN = "scale"
 ENDLESS = "endless"
 """The tenant, a project and its queue, whose sessions all fail and ask for retries without end."""
-PROJECTS = ("astro", "bio", "chem", "geo", "vision", ENDLESS)
+GUARDED = "astro"
+"""The project with a breaker. More of its sessions have the broken image; no rule stops them."""
+PROJECTS = (GUARDED, "bio", "chem", "geo", "vision", ENDLESS)
 FACTORS = (1.0, 2.0, 4.0)
 NODE_CPUS = 16
 SESSIONS_A_SLOT = 20
@@ -18,19 +20,30 @@ ATTEMPTS_A_SESSION = 1.3
 """Expected attempts per session; the times of storms are fractions of the total running time."""
 BROKEN = 0.03
 """The share of sessions whose every attempt fails."""
-BROKEN_IMAGE, LACKING = 0.02, "ModuleNotFoundError: No module named 'model'"
-"""The share of sessions whose image lacks a module, and what they say when they fail."""
+BROKEN_IMAGE, BROKEN_IMAGE_GUARDED = 0.02, 0.1
+"""The share of sessions whose image lacks a module, and that in the project with a breaker."""
+LACKING = "ModuleNotFoundError: No module named 'model'"
+"""What they say when they fail."""
+PARKED_IMAGES, UNREADABLE = 0.01, "ValueError: the format of this file is not known"
+"""The share of sessions with each of two images that cannot read their data, and what they say."""
 TRAINERS = 0.05
 """The share of sessions that save a checkpoint, fail, and go on from it."""
 BAD_NODE_FAILS = 0.8
 LEAST_NODES = 5
 """Nodes that an executor must have for one of them to be bad."""
+LACKS, READS_NOT, READS_NEVER = "broken:2", "reader:1", "legacy:1"
+MENDED = {LACKS: "broken:3", READS_NOT: "reader:2"}
+"""Images that cannot work, and those that somebody has mended."""
 STOPPED_AFTER, MOST_RETRIES = 3, 6
 """Equal failures after which a rule stops a broken image, and the retries that it would allow."""
+BREAKER = {"chains": 3, "window": 600, "probe_after": 10}
+"""The breaker of the project that has one."""
 MOST_ENDLESS = 100
 """Retries that the tenant without end asks for, in each chain."""
 ENDLESS_BUDGET = {"ratio": 0.1, "burst": 10}
 """The shared budget of its project."""
+PARKING, PARKING_RULE = "parking", "unreadable"
+"""The policy that parks chains, and its rule."""
 POLICIES: dict[str, dict[str, Any]] = {
     "storm": {
         "backoff": {"initialDelay": "1s", "maxDelay": "10s"},
@@ -77,6 +90,31 @@ POLICIES: dict[str, dict[str, Any]] = {
                 "action": "Retry",
                 "onExitCodes": {"operator": "In", "values": [1]},
                 "retryLimit": MOST_ENDLESS,
+            },
+        ],
+    },
+    # Slow enough that the breaker opens, some seconds late, before the retries are used up.
+    GUARDED: {
+        "backoff": {"initialDelay": "4s", "multiplier": 1},
+        "rules": [
+            {
+                "name": "broken-image",
+                "action": "Retry",
+                "onExitCodes": {"operator": "In", "values": [78]},
+                "retryLimit": MOST_RETRIES,
+            },
+        ],
+    },
+    PARKING: {
+        "backoff": {"initialDelay": "1s"},
+        "onExhausted": "Park",
+        "parkFor": "1h",
+        "rules": [
+            {
+                "name": PARKING_RULE,
+                "action": "Retry",
+                "onExitCodes": {"operator": "In", "values": [65]},
+                "retryLimit": 1,
             },
         ],
     },
@@ -137,6 +175,11 @@ class Plan:
                 {"domain": DOMAIN, "project": ENDLESS},
                 {"settings": {"retry_budget": ENDLESS_BUDGET}},
             ),
+            _document(
+                "RetryDefaults",
+                {"domain": DOMAIN, "project": GUARDED},
+                {"settings": {"breaker": BREAKER}},
+            ),
             *(self._queue_document(number) for number in range(self.queues)),
         ]
 
@@ -149,6 +192,8 @@ class Plan:
         project, name = self.queue(number)
         metadata = {"name": name, "domain": DOMAIN, "project": project.split("/")[1]}
         policies = ["storm", "stubborn"] if number % 2 else ["storm"]
+        if project == f"{DOMAIN}/{GUARDED}":
+            policies = [GUARDED, *policies]
         if self._is_endless(number):
             policies = [ENDLESS]
         factor = FACTORS[number % len(FACTORS)]
@@ -171,35 +216,55 @@ class Plan:
                 "batch_timeout": 5 * self.run_seconds,
                 "termination_grace_period": 0,
             }
-            image, own = self._own(random.random())
+            course = self._course(random.random(), guarded=project == f"{DOMAIN}/{GUARDED}")
             if self._is_endless(number % self.queues):
-                image, own = f"{ENDLESS}:1", {"exit_codes": 1, "seconds": self.run_seconds}
-            if own:
-                body |= {"image": image, "environ": {"REPRISE_SIMULATE": json.dumps(own)}}
-            yield body
+                course = _Course(f"{ENDLESS}:1", {"exit_codes": 1, "seconds": self.run_seconds})
+            yield body | course.fields() if course else body
 
-    def _own(self, drawn: float) -> tuple[str, dict[str, Any]]:
-        """Return the image of a session and its own course; empty for the course of its executor.
+    def _course(self, drawn: float, *, guarded: bool) -> "_Course | None":
+        """Return the course of a session of its own; None for that of its executor.
 
-        `drawn` is a random number from 0 to 1.
+        `drawn` is a random number from 0 to 1, and `guarded` whether its project has a breaker.
         """
-        brief = self.run_seconds / 3
-        if drawn < BROKEN:
-            return "any-image", {"exit_codes": 1, "seconds": brief}
-        if drawn < BROKEN + BROKEN_IMAGE:
-            return "broken:2", {"exit_codes": 78, "seconds": brief, "message": LACKING}
-        if drawn < BROKEN + BROKEN_IMAGE + TRAINERS:
-            saved, done = (
-                {"step": 80, "of": 100, "checkpoint": "saved/80"},
-                {"step": 100, "of": 100},
-            )
-            seconds = [self.run_seconds, self.run_seconds / 5]
-            return "trainer:1", {
-                "exit_codes": [75, 0],
-                "seconds": seconds,
-                "progress": [saved, done],
-            }
-        return "", {}
+        brief, left = self._brief, drawn
+        unreadable = {"exit_codes": 65, "seconds": brief, "message": UNREADABLE}
+        # A breaker would hold what should be parked.
+        parked = 0.0 if guarded else PARKED_IMAGES
+        for share, course in (
+            (BROKEN, _Course("any-image", {"exit_codes": 1, "seconds": brief})),
+            (
+                BROKEN_IMAGE_GUARDED if guarded else BROKEN_IMAGE,
+                _Course(LACKS, {"exit_codes": 78, "seconds": brief, "message": LACKING}),
+            ),
+            (TRAINERS, self._trainer()),
+            (parked, _Course(READS_NOT, unreadable, PARKING)),
+            (parked, _Course(READS_NEVER, unreadable, PARKING)),
+        ):
+            if left < share:
+                return course
+            left -= share
+        return None
+
+    def _trainer(self) -> "_Course":
+        saved = {"step": 80, "of": 100, "checkpoint": "saved/80"}
+        own = {
+            "exit_codes": [75, 0],
+            "seconds": [self.run_seconds, self.run_seconds / 5],
+            "progress": [saved, {"step": 100, "of": 100}],
+        }
+        return _Course("trainer:1", own)
+
+    @property
+    def _brief(self) -> float:
+        """Return the seconds of a run that fails soon, or has little to do."""
+        return self.run_seconds / 3
+
+    def mended(self, image: str) -> dict[str, Any] | None:
+        """Return the changes for another try with the mended image; None if nobody mended it."""
+        if image not in MENDED:
+            return None
+        works = _Course(MENDED[image], {"exit_codes": 0, "seconds": self._brief})
+        return {**works.fields(), "reason": "the image is mended"}
 
     @property
     def bad_node(self) -> str:
@@ -234,6 +299,21 @@ class Plan:
             "storms": storms,
             "bad_nodes": {self.bad_node: BAD_NODE_FAILS} if self.bad_node else {},
         }
+
+
+@dataclass(frozen=True)
+class _Course:
+    """The image of a session, what its runs do, and a policy that it adds ("" for none)."""
+
+    image: str
+    own: dict[str, Any]
+    policy: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """Return what stands in the body of the session."""
+        policies = {"retry_policies": [self.policy]} if self.policy else {}
+        environ = {"REPRISE_SIMULATE": json.dumps(self.own)}
+        return {"image": self.image, "environ": environ, **policies}
 
 
 def _document(kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:

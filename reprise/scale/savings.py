@@ -9,7 +9,18 @@ from collections.abc import Callable
 from itertools import groupby
 
 from reprise.scale.judgement import Scope
-from reprise.scale.plan import DOMAIN, ENDLESS, LEAST_NODES, MOST_ENDLESS, MOST_RETRIES
+from reprise.scale.plan import (
+    DOMAIN,
+    ENDLESS,
+    GUARDED,
+    LACKS,
+    LEAST_NODES,
+    MENDED,
+    MOST_ENDLESS,
+    MOST_RETRIES,
+    PARKING,
+    PARKING_RULE,
+)
 from sessions_app.core.retry_worth import Attempt, kept_parts
 from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
 
@@ -46,6 +57,36 @@ _STOPPED = """
         coalesce(avg(extract(epoch FROM mine.finished_at - mine.started_at)), 0)::float8
     FROM mine JOIN sessions_app_retrydecision d ON d.session_id = mine.id
     WHERE d.reason = 'repeating_failure'
+"""
+# Retries that the breaker held until a person asked for them, with the mended image.
+_GUARDED = """
+    , held AS (
+        SELECT DISTINCT ON (c.root_id) c.root_id, %(most)s - p.retry_count AS spared
+        FROM mine c JOIN sessions_app_sessionspec s ON s.id = c.spec_id AND s.image = %(mended)s
+        JOIN mine p ON p.id = c.parent_id
+        JOIN sessions_app_retrydecision d ON d.session_id = p.id AND d.dispatched_by <> ''
+        ORDER BY c.root_id, c.retry_count
+    )
+    SELECT extract(epoch FROM b.opened_at - %(since)s)::float8, b.chains, b.probes, b.signature,
+        sums.chains, sums.spared, sums.succeeded,
+        (SELECT coalesce(avg(extract(epoch FROM finished_at - started_at)), 0)::float8 FROM mine
+            WHERE project_id = b.project_id AND failure_signature = b.signature)
+    FROM sessions_app_breaker b JOIN sessions_app_project j ON j.id = b.project_id
+    CROSS JOIN (
+        SELECT count(*) AS chains, coalesce(sum(held.spared), 0) AS spared,
+            count(*) FILTER (WHERE t.retry_state = 'succeeded') AS succeeded
+        FROM held JOIN mine t ON t.root_id = held.root_id AND t.tip) sums
+    WHERE b.project_id = ANY(%(projects)s::bigint[]) AND j.name = %(guarded)s
+        AND b.opened_at >= %(since)s
+    ORDER BY b.opened_at LIMIT 1
+"""
+_PARKED = """
+    SELECT count(*), count(*) FILTER (WHERE d.state = 'dispatched'),
+        count(*) FILTER (WHERE d.state = 'dispatched' AND t.retry_state = 'succeeded'),
+        count(*) FILTER (WHERE d.state = 'final')
+    FROM mine JOIN sessions_app_retrydecision d ON d.session_id = mine.id
+    JOIN mine t ON t.root_id = mine.root_id AND t.tip
+    WHERE d.reason = 'rule_limit' AND d.rule = %(rule)s
 """
 _ENDLESS = """
     , runs AS (
@@ -101,6 +142,36 @@ def stopped_chains(scope: Scope) -> str:
     )
 
 
+def guarded_project(scope: Scope) -> str:
+    """Tell what a breaker across chains held, until somebody mended the image."""
+    mended = MENDED[LACKS]
+    asked = {"guarded": GUARDED, "mended": mended, "most": MOST_RETRIES}
+    found = scope.ask(_GUARDED, **asked)
+    if not found:
+        return f"Breaker: too few sessions of {DOMAIN}/{GUARDED} failed alike to open it."
+    ((after, failed, probes, signature, held, spared, succeeded, seconds),) = found
+    return (
+        f"Breaker: {_counted(failed)} of {DOMAIN}/{GUARDED} had failed alike ({signature}) after "
+        f"{after:.0f} s. From then on a breaker let {_counted(probes, 'probe')} through, and held "
+        f"the others, at the end {_counted(held)}. Then {mended} was there: retried with it, "
+        f"{succeeded:,} succeeded. That saved up to {int(spared):,} retries that could not "
+        f"succeed, or {_duration(float(spared) * seconds)} of run time."
+    )
+
+
+def parked_chains(scope: Scope) -> str:
+    """Tell what became of chains that were parked when their retries were used up."""
+    rule = f"{PARKING}/{PARKING_RULE}"
+    ((parked, retried, succeeded, given_up),) = scope.ask(_PARKED, rule=rule)
+    if not parked:
+        return "Parked chains: no session asked for it."
+    return (
+        f"Parked chains: {_counted(parked)} had used up their retries, and waited for somebody "
+        f"instead of ending. Retried with a mended image: {retried:,}, of which {succeeded:,} "
+        f"succeeded, and nobody had to submit them anew. Given up: {given_up:,}."
+    )
+
+
 def kept_steps(scope: Scope) -> str:
     """Tell how much work of failed attempts the next ones kept by checkpoints."""
     chains, lost, kept = 0, 0.0, 0.0
@@ -142,8 +213,10 @@ def held_tenant(scope: Scope) -> str:
 SAVINGS: tuple[Callable[[Scope], str], ...] = (
     suspect_nodes,
     stopped_chains,
-    kept_steps,
+    guarded_project,
     held_tenant,
+    parked_chains,
+    kept_steps,
 )
 
 
@@ -152,8 +225,8 @@ def savings(scope: Scope) -> list[str]:
     return [saving(scope) for saving in SAVINGS]
 
 
-def _counted(sessions: int) -> str:
-    return f"{sessions:,} session{'' if sessions == 1 else 's'}"
+def _counted(count: int, what: str = "session") -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:

@@ -6,10 +6,18 @@ from uuid import UUID, uuid4
 import pytest
 from django.utils import timezone
 
-from reprise.scale.judgement import Scope, astray, causes, chains_left, shares, totals
+from reprise.scale.judgement import (
+    Scope,
+    astray,
+    causes,
+    chains_left,
+    shares,
+    totals,
+    waiting_chains,
+)
 from scheduler.models import Lease
 from sessions_app.locks import database_now
-from sessions_app.models import Project, Session
+from sessions_app.models import Project, RetrySettings, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
 
@@ -69,6 +77,28 @@ def test_a_chain_that_goes_on(chain: Chain) -> None:
         assert chains_left(chain.scope) == 1
         assert chain.wrong(chain.root.pk, one.pk) == ["sessions that have not ended: 1"]
         factories.settle(one)
+
+
+def test_a_parked_chain_waits_for_a_person(chain: Chain) -> None:
+    rule = {"name": "never", "action": "Retry", "onCauses": ["kernel_nonzero_exit"]}
+    factories.named_policy("parks", rules=[{**rule, "retryLimit": 0}], onExhausted="Park")
+    one = factories.submit(chain.at, image="a:1", retry_policies=["parks"])
+    factories.settle(factories.start(one), exit_code=3)
+    assert one.retry_state == "parked"
+    assert chains_left(chain.scope) == 0
+    assert waiting_chains(chain.scope) == [(one.pk, one.pk, True, "a:1")]
+    assert chain.wrong(chain.root.pk, one.pk) == []
+
+
+def test_a_chain_that_is_held_has_not_ended(chain: Chain) -> None:
+    one = factories.settle(factories.submit(chain.at, retry_policy=factories.policy()), exit_code=3)
+    RetrySettings.objects.create(project=chain.at, mode="paused")
+    one.decision.due_at = timezone.now() - timedelta(seconds=1)
+    one.decision.save()
+    retries_dispatch()
+    assert waiting_chains(chain.scope) == [(one.pk, one.pk, False, "")]
+    assert chains_left(chain.scope) == 0
+    assert chain.wrong(chain.root.pk, one.pk) == ["sessions that have not ended: 1"]
 
 
 def test_a_chain_with_two_tips(chain: Chain) -> None:

@@ -17,7 +17,7 @@ from django.core.management.base import CommandError
 from reprise.management.commands.demo import PROGRAM, environ_of
 from reprise.management.commands.demo import Command as DemoCommand
 from reprise.management.commands.standalone import positive
-from reprise.scale import judgement
+from reprise.scale import by_hand, judgement
 from reprise.scale.load import connected, submit
 from reprise.scale.plan import DOMAIN, PROJECTS, Plan
 from reprise.scale.savings import savings
@@ -30,11 +30,12 @@ from sessions_app.models import Project
 from sessions_app.selectors.reports import ReportWanted, retry_report
 from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.tenants import project_ensure
-from sessions_app.services.sessions.cancel import chains_cancel
 
 BULK = 500
 LOOK_SECONDS = 1.0
 VIEW_STOP_SECONDS = 10.0
+MOST_ROUNDS = 10
+"""Times that people look after chains. A probe of a breaker may be under way while they do."""
 COUNT_SECONDS = 120.0
 """Maximum seconds for which the report waits for its figures."""
 
@@ -98,7 +99,7 @@ class Command(DemoCommand):
             for agent in agents:
                 server.add_agent(agent)
             self._await_end(server, scope)
-            self._cancel_held(server, scope)
+            self._act_by_hand(server, scope)
         self._sum_up(scope)
         self._check(scope, acknowledged)
         self._farewell(credentials, data_dir)
@@ -154,12 +155,15 @@ class Command(DemoCommand):
             server.look_after()
             time.sleep(LOOK_SECONDS)
 
-    def _cancel_held(self, server: Standalone, scope: judgement.Scope) -> None:
-        """Cancel the chains that a shared budget holds: it would do so for an hour."""
-        held = judgement.held_chains(scope)
-        for begin in range(0, len(held), BULK):
-            chains_cancel(held[begin : begin + BULK], by=BY)
-        self._await_end(server, scope)
+    def _act_by_hand(self, server: Standalone, scope: judgement.Scope) -> None:
+        """Do what people would, until no chain waits for them any more."""
+        for _ in range(MOST_ROUNDS):
+            waiting = judgement.waiting_chains(scope)
+            if not waiting:
+                break
+            by_hand.chains_decide(waiting, self._plan, by=BY)
+            self._await_end(server, scope)
+        by_hand.breakers_end(scope.projects, by=BY)
 
     def _sum_up(self, scope: judgement.Scope) -> None:
         all_in_all = judgement.totals(scope)
