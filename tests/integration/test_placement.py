@@ -119,6 +119,26 @@ def test_a_refused_plan_costs_the_session_nothing(at: Project, played: Agent) ->
     assert check_all() == []
 
 
+def test_ranks_go_back_if_the_node_of_another_rank_is_refused(at: Project, played: Agent) -> None:
+    """The first rank had a node, and had not started."""
+    (gang,) = waiting(at, 1, "3", cluster_size=2)
+    played.lease()
+    assert nodes_of(played) == [["a", "b"]]
+    played.report(gang, "PREPARING")
+    played.report(gang, "PREPARING", node="a", message=f"rank 1: {FULL}")
+    assert refuse(played, gang, "b", FULL) == "applied"
+    row = Session.objects.get(pk=gang)
+    assert (row.status, row.node, row.lease_returns) == ("PENDING", "", 0)
+    assert Executor.objects.get().refusals == {"b": ["cpu"]}
+    assert not Lease.objects.exists()
+    # There is no room for both now.
+    played.lease(nodes=None)
+    assert nodes_of(played) == []
+    played.lease()
+    assert nodes_of(played) == [["a", "b"]]
+    assert check_all() == []
+
+
 def test_what_a_tenants_rules_forbid_makes_no_node_look_full(at: Project, played: Agent) -> None:
     (session,) = waiting(at, 1, "2")
     played.lease()

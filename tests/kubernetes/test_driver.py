@@ -124,38 +124,100 @@ def planned(node: str) -> list[dict[str, Any]]:
     return [{"key": "metadata.name", "operator": "In", "values": [node]}]
 
 
+NO_ROOM = "0/2 nodes are available: 1 Insufficient cpu."
+
+
+def refuse(agent: PodAgent, pod: dict[str, Any]) -> None:
+    """As a scheduler does that finds no room on the pod's node."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    agent.set_status(pod, conditions=[{**condition, "message": NO_ROOM}])
+
+
 def test_a_pod_whose_planned_node_is_refused_goes_back(
     server: FakeServer, agent: PodAgent, kubelet: Kubelet
 ) -> None:
-    """Unless it gets the node after all, or another pod of its session has one."""
+    """Unless it gets the node after all."""
     kubelet.mine = lambda _pod: False
-    gang = submit(server, "true", nodes=["node-0", "node-1"], cluster_size=2)
     refused = submit(server, "true", nodes=["node-0"])
     bound = submit(server, "true", nodes=["node-1"])
-    words = "0/2 nodes are available: 1 Insufficient cpu."
-    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    until(lambda: len(agent.pods_of(gang)) == 2)
-    first, second = sorted(agent.pods_of(gang), key=lambda pod: str(pod["metadata"]["name"]))
-    assert [terms_of(pod)[0]["matchFields"] for pod in (first, second)] == [
-        planned("node-0"),
-        planned("node-1"),
-    ]
-    agent.bind(second, "node-1")
-    agent.set_status(first, conditions=[{**scheduled, "message": words}])
-    for session, node in ((refused, "node-0"), (bound, "node-1")):
+    for session, node in ((bound, "node-1"), (refused, "node-0")):
         pod = agent.pod_of(session)
         (term,) = terms_of(pod)
         assert term["matchFields"] == planned(node)
-        agent.set_status(pod, conditions=[{**scheduled, "message": words}])
+        refuse(agent, pod)
     agent.bind(agent.pod_of(bound), "node-1")
     until(lambda: refused.returned is not None, seconds=40)
-    assert (refused.returned, refused.refused_node) == (words, "node-0")
+    assert (refused.returned, refused.refused_node) == (NO_ROOM, "node-0")
     assert agent.pods_of(refused) == []
+    # It was refused before the one that has gone back.
     assert agent.pod_of(bound)["spec"]["nodeName"] == "node-1"
     assert bound.returned is None
-    # It was refused before the one that has gone back.
-    assert gang.returned is None
-    assert len(agent.pods_of(gang)) == 2
+
+
+class Gang:
+    """A session of two ranks, of which a test plays the nodes. Rank 1 has its node."""
+
+    def __init__(self, server: FakeServer, agent: PodAgent):
+        self._agent = agent
+        self.session = submit(server, "true", nodes=["node-0", "node-1"], cluster_size=2)
+        until(lambda: len(self.pods) == 2)
+        agent.bind(self.pods[1], "node-1")
+
+    @property
+    def pods(self) -> list[dict[str, Any]]:
+        return sorted(self._agent.pods_of(self.session), key=lambda pod: pod["metadata"]["name"])
+
+    @property
+    def leaves(self) -> bool:
+        """Only rank 1 is there, and it was told to stop."""
+        return [bool(pod["metadata"].get("deletionTimestamp")) for pod in self.pods] == [True]
+
+    def show(self, phase: str, state: dict[str, Any]) -> None:
+        """As the node of rank 1 does."""
+        container = {"name": "main", "image": "busybox", "imageID": "", "state": state,
+                     "ready": False, "restartCount": 0}  # fmt: skip
+        self._agent.set_status(self.pods[-1], phase=phase, containerStatuses=[container])
+
+    def confirm(self, **terminated: Any) -> None:
+        """As that node does once nothing of the pod is left."""
+        self.show("Failed", {"terminated": {"exitCode": 137, "reason": "Error", **terminated}})
+        self._agent.api.call("DELETE", path_of(self.pods[-1]), {"gracePeriodSeconds": 0})
+
+
+def test_ranks_go_back_together_if_the_node_of_one_is_refused(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    """Unless one has started, or the refused one gets its node after all."""
+    kubelet.mine = lambda _pod: False
+    running, bound, late, waits = (Gang(server, agent) for _ in range(4))
+    running.show("Running", {"running": {"startedAt": now()}})
+    for gang in (running, bound, late, waits):
+        first, second = gang.pods
+        assert terms_of(first)[0]["matchFields"] == planned("node-0")
+        assert terms_of(second)[0]["matchFields"] == planned("node-1")
+        refuse(agent, first)
+    agent.bind(bound.pods[0], "node-0")
+
+    until(lambda: waits.leaves and late.leaves, seconds=40)
+    late.confirm(startedAt=now())
+    server.wait_settled(late.session)
+    # Nothing starts anew before the other rank has gone, too.
+    assert waits.session.returned is None
+    assert set(waits.session.statuses) == {"PREPARING"}
+    # Its node says so of a container that has never been there.
+    waits.confirm(reason="ContainerStatusUnknown")
+    until(lambda: waits.session.returned is not None)
+    assert (waits.session.returned, waits.session.refused_node) == (NO_ROOM, "node-0")
+    assert waits.pods == []
+    # What ran for a moment is not started again for nothing, and is no failure of its own.
+    assert late.session.returned is None
+    assert late.session.termination["reason"] == "PodCreateFailed"
+    assert "unfenced" not in late.session.termination
+    assert NO_ROOM in late.session.final["message"]
+    # These were refused before those that have gone.
+    for gang in (running, bound):
+        assert gang.session.returned is None
+        assert [pod["metadata"].get("deletionTimestamp") for pod in gang.pods] == [None, None]
 
 
 def test_a_planned_node_stands_in_each_of_the_users_terms(

@@ -4,11 +4,13 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from executor.drivers.kubernetes.pod_remover import PodRemover
-from executor.drivers.kubernetes.pod_run import PodRun
-from executor.drivers.protocol import UNSTARTED, Observation
+from executor.drivers.kubernetes.pod_run import PodRun, Refusal
+from executor.drivers.protocol import UNSTARTED, Observation, facts
 
 PLAN = "plan"
 """The work of `hand_back` among the removals of a run."""
+_GRACE = 1
+"""Seconds for pods that have a node. With 0 the cluster would not wait for the node to be done."""
 
 
 class PlannedPods:
@@ -31,27 +33,47 @@ class PlannedPods:
         self._abandon = abandon
         self._pass_on = pass_on
 
-    def refused(self, run: PodRun, now: float) -> tuple[str, str] | None:
-        """Return the refused node and the cluster's words if the run has to go back, else None."""
-        refused = run.refused_plan
-        if refused is None or not run.created:
-            run.refused_since = None
-            return None
-        if run.refused_since is None:
-            run.refused_since = now
-        return refused if now - run.refused_since >= self._patience else None
+    def refused(self, run: PodRun, now: float) -> Refusal | None:
+        """Return why the run has to go back: a refusal that has lasted too long; else None."""
+        refusals = run.refusals if run.created else []
+        run.refused_since = {each.pod: run.refused_since.get(each.pod, now) for each in refusals}
+        lasting = (e for e in refusals if now - run.refused_since[e.pod] >= self._patience)
+        return next(lasting, None)
 
-    async def hand_back(self, run: PodRun, node: str, words: str) -> None:
-        """Delete pods without a node, and end the run as not started. If one got a node, it stays.
+    async def hand_back(self, run: PodRun, refusal: Refusal) -> None:
+        """Delete the refused pod, then the others, and end the run as not started.
 
-        Until the first pod is deleted for sure, what the pods show is held back.
+        If the refused pod got a node meanwhile, all stay. Until it is deleted for sure, what the
+        pods show is held back.
         """
-        verdict = Observation(run.key, UNSTARTED, node, words)
+        verdict = Observation(run.key, UNSTARTED, refusal.node, refusal.words)
         run.created, run.verdict = False, verdict
-        if await self._remover.delete_unbound(run, run.names[0]):
+        if await self._remover.delete_unbound(run, refusal.pod):
+            run.grace = run.grace or _GRACE
             await self._abandon(run, verdict)
             return
-        run.created, run.verdict, run.refused_since = True, None, None
+        run.created, run.verdict = True, None
+        run.refused_since.pop(refusal.pod, None)
         run.deleting.discard(PLAN)
         held_back, run.held_back = run.held_back, []
-        self._pass_on(run, held_back)
+        # A stop that was asked for meanwhile has waited, too.
+        self._pass_on(run, held_back + (run.tracker.stop() if run.stopping else []))
+
+
+def conclusion(run: PodRun, end: Observation) -> Observation:
+    """Return how a run ends: by the verdict on it, if there is one, else by `end`.
+
+    A run whose plan was refused is handed back only if no container of it has started meanwhile and
+    all its pods are gone for sure. Else it has failed, by no fault of its own.
+    """
+    verdict = run.verdict or end
+    if not (verdict.status == UNSTARTED and verdict.node):
+        return verdict
+    tracker = run.tracker
+    if not (tracker.began or tracker.unfenced):
+        return verdict
+    message = f"node {verdict.node}, planned for one of its pods, refused it: {verdict.message}"
+    termination = facts(None, "PodCreateFailed", pod_message=message)
+    if tracker.unfenced:
+        termination["unfenced"] = True
+    return Observation(run.key, "ERROR", "", message, termination)

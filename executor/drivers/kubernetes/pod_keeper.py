@@ -16,7 +16,7 @@ from executor.drivers.kubernetes.api_refusals import Object
 from executor.drivers.kubernetes.error_logging import log_errors, run_until_done
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.nodes import NodeSurvey
-from executor.drivers.kubernetes.planned_pods import PLAN, PlannedPods
+from executor.drivers.kubernetes.planned_pods import PLAN, PlannedPods, conclusion
 from executor.drivers.kubernetes.pod_creator import PodCreator, without_secrets
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_manifest import Manifest
@@ -248,7 +248,7 @@ class PodKeeper:
         seen = [Known.of(pod) for pod in pods]
         for known in seen:
             self._note(run, known)
-        if run.created:
+        if run.created or run.verdict is not None:
             self._news(run, run.tracker.relist([known.pod for known in seen]))
         if run.released:
             # When a namespace is deleted, our rights to delete its pods go, too.
@@ -344,7 +344,7 @@ class PodKeeper:
     def _finish(self, run: PodRun, end: Observation) -> None:
         if run.end is not None:
             return
-        run.end = run.verdict or end
+        run.end = conclusion(run, end)
         run.touch()
         self._spawn(self._emit_end, run, run.end)
 
@@ -367,7 +367,7 @@ class PodKeeper:
             now = boottime()
             for run in list(self._runs.values()):
                 if refused := self._planned.refused(run, now):
-                    self._once(run, PLAN, self._planned.hand_back, run, *refused)
+                    self._once(run, PLAN, self._planned.hand_back, run, refused)
                 for name in list(run.asked_at) if run.end is None else ():
                     late = run.overdue(name, now)
                     if late > FORCED_SECONDS:

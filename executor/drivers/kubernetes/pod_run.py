@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from reprise_client.wire import LeaseKey
 
@@ -107,6 +107,14 @@ class Known:
         return int(self.pod["metadata"].get("deletionGracePeriodSeconds", 1))
 
 
+class Refusal(NamedTuple):
+    """A pod whose planned node the cluster refuses, with the cluster's words."""
+
+    pod: str
+    node: str
+    words: str
+
+
 @dataclass
 class PodRun:
     """The state of one run.
@@ -124,8 +132,8 @@ class PodRun:
     tracker: SessionTracker
     planned: Sequence[str] = ()
     """The nodes that the pods are bound to, by rank; empty if the cluster chooses."""
-    refused_since: float | None = None
-    """Since when the cluster has said that a planned node cannot take its pod (boot time)."""
+    refused_since: dict[str, float] = field(default_factory=dict)
+    """Since when the cluster has said that its planned node cannot take a pod (boot time)."""
     created: bool = False
     reclaimed: bool = False
     grace: int | None = None
@@ -153,18 +161,21 @@ class PodRun:
         self.next_change = asyncio.get_running_loop().create_future()
 
     @property
-    def refused_plan(self) -> tuple[str, str] | None:
-        """Return a planned node that the cluster refuses, with its words; None if there is none.
+    def refusals(self) -> list[Refusal]:
+        """Return the pods whose planned nodes the cluster refuses, by rank.
 
-        Once a pod has a node, or the run is stopping, the plan stands.
+        The plan stands once a container has started, or a pod or the run is about to end.
         """
-        pods = [self.known.get(name) for name in self.names]
+        pods = [self.known[name] for name in self.names if name in self.known]
         if not self.planned or self.stopping or self.end is not None:
-            return None
-        if any(known is None or known.bound or known.deleted for known in pods):
-            return None
-        refusals = (known.unschedulable for known in pods if known is not None)
-        return next((each for each in zip(self.planned, refusals, strict=True) if each[1]), None)
+            return []
+        if len(pods) < len(self.names) or self.tracker.began:
+            return []
+        if any(known.deleted or known.started for known in pods):
+            return []
+        each_rank = zip(self.names, self.planned, pods, strict=True)
+        waiting = (each for each in each_rank if not each[2].bound and each[2].unschedulable)
+        return [Refusal(name, node, known.unschedulable) for name, node, known in waiting]
 
     def overdue(self, name: str, now: float) -> float:
         """Return the seconds by which a pod has outlasted its deletion and grace period.

@@ -54,6 +54,8 @@ class PodTracker:
         """The first observation with a terminal phase."""
         self.progress = PREPARING
         self.deleted_by_us = False
+        self.began = False
+        """A container was seen to have started."""
         self._gone = False
         self._missed = 0
         self.given_up = False
@@ -69,6 +71,7 @@ class PodTracker:
             self._gone = True
             return
         self._missed = 0
+        self.began = self.began or _began(pod)
         ends = self.end is None and _phase(pod) in _TERMINAL
         if not ends and self.pod is not None and _is_older(pod, self.pod):
             return
@@ -245,6 +248,17 @@ class SessionTracker:
         return [rank.name for rank in self._ranks if not rank.over]
 
     @property
+    def began(self) -> bool:
+        """Return whether a container of any pod was seen to have started."""
+        return any(rank.began for rank in self._ranks)
+
+    @property
+    def unfenced(self) -> bool:
+        """Return whether a pod counts as over although nobody saw it stop."""
+        ends = (rank.end for rank in self._ranks if rank.end is not None)
+        return any(rank.given_up for rank in self._ranks) or any(map(_unfenced, ends))
+
+    @property
     def slowest(self) -> Pod | None:
         """Return the pod that the session waits for, as last seen; None if it does not exist."""
         return min(self._ranks, key=_haste).pod
@@ -351,6 +365,15 @@ def _progress(pod: Pod) -> int:
     if statuses and all(each.get("imageID") for each in statuses):
         return PREPARED
     return PULLING if "nodeName" in pod["spec"] else PREPARING
+
+
+def _began(pod: Pod) -> bool:
+    """Return whether a container of the pod has started.
+
+    A node that stops a pod before that gives its containers an end, but no start.
+    """
+    states = (each[name] for each in containers(pod) for name in ("state", "lastState"))
+    return any("running" in each or "startedAt" in each.get("terminated", {}) for each in states)
 
 
 def _unfenced(pod: Pod) -> bool:
