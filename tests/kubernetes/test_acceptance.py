@@ -3,11 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
+from executor.drivers.kubernetes.pod_names import SESSION
+from executor.drivers.protocol import PLACEMENT_SECONDS
 from tests.acceptance.running import (
     ROOT,
     Program,
@@ -20,12 +24,15 @@ from tests.acceptance.running import (
 from tests.kubernetes.agent import path_of, purge
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.kubelet import Kubelet
+from tests.kubernetes.scheduler import REQUIRED, VOLUME, Scheduler
 from tests.prepared import copy_database
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 
 NAME = "pods"
+NAMESPACE = "reprise-default--default"
+OTHERS = "/api/v1/namespaces/default/pods"
 # Beside the new one, the local executor takes nothing more.
 MAKE_EXECUTOR = f"""
 import django
@@ -80,7 +87,7 @@ def executor(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Pods]:
     api.grant_executor()
-    api.namespace("reprise-default--default")
+    api.namespace(NAMESPACE)
     kubeconfig = api.kubeconfig("acceptance", "executor-token")
     pods = Pods(server, tmp_path_factory.mktemp("executor"), kubeconfig)
     yield pods
@@ -185,6 +192,144 @@ def test_nothing_schedules_a_pod(
     until(lambda: not _pods(api, session))
 
 
+@pytest.fixture
+def scheduler(api: ApiServer, kubelet: Kubelet) -> Iterator[Scheduler]:
+    """It is not started yet; nodes run what it gives them, if it is a session's."""
+
+    def ours_and_bound(pod: dict[str, Any]) -> bool:
+        return SESSION in pod["metadata"].get("labels", {}) and "nodeName" in pod["spec"]
+
+    kubelet.mine = ours_and_bound
+    played = Scheduler(api)
+    yield played
+    played.stop()
+    _evict_the_other_tenant(api)
+    kubelet.mine = lambda _pod: True
+
+
+def test_a_refused_plan_goes_to_another_node(
+    server: Standalone, executor: Pods, api: ApiServer, scheduler: Scheduler
+) -> None:
+    """Another tenant of the cluster was quicker. That is no failure, and no attempt."""
+    session = submit(server.client, "true", resources={"cpu": "40"}, policy={"max_retries": 0})
+    (pod,) = until(lambda: _pods(api, session), "it has a pod")
+    (node,) = _planned(pod)
+    _let_another_tenant_in(api, node, cpu="40")
+    scheduler.start()
+    why = _refusal(server, session)
+    assert why.startswith(f"{NAME}: node {node}: 0/2 nodes are available: 1 Insufficient cpu, ")
+    (attempt,) = ended(server.client, session)
+    assert attempt.status == "TERMINATED"
+    assert {node, attempt.node} == {"node-0", "node-1"}
+    assert len(_refusals(server, session)) == 1
+
+
+def test_after_another_reason_the_cluster_chooses(
+    server: Standalone, executor: Pods, api: ApiServer, scheduler: Scheduler
+) -> None:
+    """The planned node was tainted in the same moment."""
+    # Long enough for its pod to be seen.
+    session = submit(server.client, "sleep 5", resources={"cpu": "1"}, policy={"max_retries": 0})
+    (first,) = until(lambda: _pods(api, session), "it has a pod")
+    (node,) = _planned(first)
+    with _tainted(api, node):
+        scheduler.start()
+        assert "1 node(s) had untolerated taint {gpu: a100}. " in _refusal(server, session)
+        (second,) = until(lambda: _pods(api, session), "it has a pod again")
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert _planned(second) == []
+        (attempt,) = ended(server.client, session)
+    assert attempt.status == "TERMINATED"
+    assert {node, attempt.node} == {"node-0", "node-1"}
+
+
+def test_a_plan_that_a_volume_forbids_is_the_sessions_own(
+    server: Standalone, executor: Pods, api: ApiServer, scheduler: Scheduler
+) -> None:
+    """Its volume is on a node that does not exist. The cluster is asked for any node, once."""
+    _make_claim(api, "far", node="node-9")
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "far"}}
+    scheduler.start()
+    session = submit(
+        server.client,
+        "true",
+        resources={"cpu": "1"},
+        pod_spec={"volumes": [volume]},
+        scheduling_timeout=PLACEMENT_SECONDS + 10,
+    )
+    (first,) = until(lambda: _pods(api, session), "it has a pod")
+    (node,) = _planned(first)
+    why = _refusal(server, session)
+    assert why.startswith(f"{NAME}: node {node}: 0/2 nodes are available: ")
+    assert f", 1 {VOLUME}. " in why
+    (second,) = until(lambda: _pods(api, session), "it has a pod again")
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert _planned(second) == []
+    (attempt,) = ended(server.client, session)
+    assert (attempt.status, attempt.cause) == ("ERROR", "scheduler_timeout")
+    assert f"2 {VOLUME}" in (server.client.session(session).status_message or "")
+    assert len(_refusals(server, session)) == 1
+    # No node looks full to others.
+    fits = submit(server.client, "true", resources={"cpu": "60"})
+    (attempt,) = ended(server.client, fits)
+    assert attempt.status == "TERMINATED"
+
+
+def _planned(pod: dict[str, Any]) -> list[str]:
+    """Return the nodes by whose names the pod is bound."""
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(REQUIRED, {})
+    asked = (each for term in affinity.get("nodeSelectorTerms", ()) for each in term["matchFields"])
+    return [name for each in asked if each["operator"] == "In" for name in each["values"]]
+
+
+def _refusals(server: Standalone, session: str) -> list[str]:
+    """Return why its plans were refused."""
+    events = server.client.events(session)
+    return [each.data["reason"] for each in events if each.type == "session.placement_refused"]
+
+
+def _refusal(server: Standalone, session: str) -> str:
+    return until(lambda: next(iter(_refusals(server, session)), None), "its plan is refused")
+
+
+def _let_another_tenant_in(api: ApiServer, node: str, *, cpu: str) -> None:
+    container = {"name": "main", "image": "any", "resources": {"requests": {"cpu": cpu}}}
+    body = {"metadata": {"name": "other"}, "spec": {"nodeName": node, "containers": [container]}}
+    api.call("POST", OTHERS, body)
+
+
+def _evict_the_other_tenant(api: ApiServer) -> None:
+    with suppress(HTTPError):
+        api.call("DELETE", f"{OTHERS}/other", {"gracePeriodSeconds": 0})
+
+
+@contextmanager
+def _tainted(api: ApiServer, node: str) -> Iterator[None]:
+    path, kind = f"/api/v1/nodes/{node}", "application/merge-patch+json"
+    taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+    api.call("PATCH", path, {"spec": {"taints": [taint]}}, kind=kind)
+    try:
+        yield
+    finally:
+        api.call("PATCH", path, {"spec": {"taints": None}}, kind=kind)
+
+
+def _make_claim(api: ApiServer, name: str, *, node: str) -> None:
+    """A claim in the project's namespace, bound to a volume on this node."""
+    amount, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    named = [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]
+    volume = {
+        "capacity": amount,
+        "accessModes": modes,
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": named}]}},
+    }
+    claim = {"accessModes": modes, "resources": {"requests": amount}, "volumeName": name}
+    api.call("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": volume})
+    claims = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+    api.call("POST", claims, {"metadata": {"name": name}, "spec": claim})
+
+
 def _pods(api: ApiServer, session: str) -> list[dict[str, Any]]:
-    found = api.pods("reprise-default--default")
-    return [pod for pod in found if pod["metadata"]["labels"].get("reprise.dev/session") == session]
+    found = api.pods(NAMESPACE)
+    return [pod for pod in found if pod["metadata"]["labels"].get(SESSION) == session]

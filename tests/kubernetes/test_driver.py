@@ -172,6 +172,11 @@ class Gang:
         """Only rank 1 is there, and it was told to stop."""
         return [bool(pod["metadata"].get("deletionTimestamp")) for pod in self.pods] == [True]
 
+    def went_back(self) -> tuple[str, str] | None:
+        """The cluster's words and the node, once the lease was handed back."""
+        words = self.session.returned
+        return None if words is None else (words, self.session.refused_node)
+
     def show(self, phase: str, state: dict[str, Any]) -> None:
         """As the node of rank 1 does."""
         container = {"name": "main", "image": "busybox", "imageID": "", "state": state,
@@ -202,21 +207,20 @@ def test_ranks_go_back_together_if_the_node_of_one_is_refused(
     late.confirm(startedAt=now())
     server.wait_settled(late.session)
     # Nothing starts anew before the other rank has gone, too.
-    assert waits.session.returned is None
+    assert waits.went_back() is None
     assert set(waits.session.statuses) == {"PREPARING"}
     # Its node says so of a container that has never been there.
     waits.confirm(reason="ContainerStatusUnknown")
-    until(lambda: waits.session.returned is not None)
-    assert (waits.session.returned, waits.session.refused_node) == (NO_ROOM, "node-0")
+    assert until(waits.went_back) == (NO_ROOM, "node-0")
     assert waits.pods == []
     # What ran for a moment is not started again for nothing, and is no failure of its own.
-    assert late.session.returned is None
+    assert late.went_back() is None
     assert late.session.termination["reason"] == "PodCreateFailed"
     assert "unfenced" not in late.session.termination
     assert NO_ROOM in late.session.final["message"]
     # These were refused before those that have gone.
     for gang in (running, bound):
-        assert gang.session.returned is None
+        assert gang.went_back() is None
         assert [pod["metadata"].get("deletionTimestamp") for pod in gang.pods] == [None, None]
 
 

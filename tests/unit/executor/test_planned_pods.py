@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from reprise_client.wire import LeaseKey
 
+from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists
 from executor.drivers.kubernetes.planned_pods import PlannedPods, conclusion
 from executor.drivers.kubernetes.pod_remover import PodRemover
@@ -47,13 +48,14 @@ class Played:
     """A run of two ranks with planned nodes, beside a cluster that is played."""
 
     def __init__(self, directory: Path):
-        self.cluster: Any = PlayedCluster()
+        self.cluster = PlayedCluster()
         tracker = SessionTracker(KEY, NAMES)
         self.run = PodRun(KEY, RunFiles(KEY, directory), "here", NAMES, tracker, NODES)
         self.run.created = True
         self.abandoned: list[tuple[Observation, int | None]] = []
         self.passed_on: list[Observation] = []
-        remover = PodRemover(self.cluster, asyncio.Semaphore(1), lambda _run, _name: None)
+        cluster = cast("Cluster", self.cluster)
+        remover = PodRemover(cluster, asyncio.Semaphore(1), lambda _run, _name: None)
         self.planned = PlannedPods(PATIENCE, remover, abandon=self._abandon, pass_on=self._pass_on)
 
     async def _abandon(self, run: PodRun, verdict: Observation) -> None:
