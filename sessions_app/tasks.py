@@ -15,10 +15,9 @@ from sessions_app.models.webhooks import webhooks_any
 from sessions_app.services.breakers.sweep import breakers_sweep
 from sessions_app.services.budgets.sweep import budgets_sweep
 from sessions_app.services.chains.breaker_holds import breaker_held_resume
-from sessions_app.services.chains.dependants import dependants_follow, dependants_sweep
-from sessions_app.services.chains.dispatch import BATCH, held_resume, next_due, retries_dispatch
-from sessions_app.services.chains.over_budget import over_budget_resume
-from sessions_app.services.chains.parked import parked_expire
+from sessions_app.services.chains.dependants import dependants_follow
+from sessions_app.services.chains.dispatch import BATCH, next_due, retries_dispatch
+from sessions_app.services.chains.releases import retries_release
 from sessions_app.services.chains.retry_advice import retries_advise
 from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.quotas import usage_rebuild
@@ -57,19 +56,11 @@ def dispatch_due_retries() -> int:
 
 @shared_task(name="sessions_app.tasks.sweep_retries", ignore_result=True)
 def sweep_retries() -> int:
-    """Do what hints may have missed: resume held retries, end what was parked for too
-    long, release dependants, then dispatch what is due."""
-    for _ in range(MAX_BATCHES):
-        if held_resume() < BATCH:
-            break
-    else:
+    """Do what hints may have missed: release what waits for something other than its time, then
+    dispatch what is due. Return the number of children."""
+    _, more = retries_release(MAX_BATCHES)
+    if more:
         wakeups.sweep_after_commit()
-    over_budget_resume()
-    for _ in range(MAX_BATCHES):
-        if parked_expire() < BATCH:
-            break
-    release_held_by_breakers()
-    dependants_sweep()
     dispatched: int = dispatch_due_retries()
     return dispatched
 

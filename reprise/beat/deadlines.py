@@ -12,7 +12,8 @@ from scheduler.services.drain import drains_go_on
 from scheduler.services.silence import log_silence
 from scheduler.services.waits import waits_expire
 from sessions_app.locks import AdvisoryLock
-from sessions_app.services.chains import dependants, dispatch
+from sessions_app.services.chains import dispatch
+from sessions_app.services.chains.releases import retries_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,13 @@ class Sweep:
 
 
 def _retries() -> tuple[int, bool]:
-    """Resume one batch of held retries, release dependants, and dispatch retries that are due."""
-    resumed = dispatch.held_resume() + dependants.dependants_sweep()
-    more = resumed >= dispatch.BATCH
+    """Release one batch of each kind of waiting retries, and dispatch retries that are due."""
+    released, more = retries_release()
     left = dispatch.next_due()
     if left is None or left > 0:
-        return resumed, more
+        return released, more
     found = dispatch.retries_dispatch()
-    return resumed + found.dispatched, more or found.claimed == dispatch.BATCH
+    return released + found.dispatched, more or found.claimed == dispatch.BATCH
 
 
 def _leases() -> tuple[int, bool]:

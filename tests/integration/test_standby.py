@@ -21,8 +21,12 @@ from reprise.postgresql.direct import connect
 from scheduler.tasks import sweep_leases
 from sessions_app.locks import AdvisoryLock, hold_if_free
 from sessions_app.models import Session
-from tests.factories import policy, project, settle, submit
+from sessions_app.services.breakers.acts import breaker_close, breaker_open
+from sessions_app.services.chains.dispatch import retries_dispatch
+from tests.factories import decision, policy, project, reread, settle, submit
 from tests.integration.admin import operator, text_of, url
+from tests.integration.test_parked import a_parked
+from tests.integration.test_shared_budgets import budget
 from tests.waiting import until
 
 TAKE = "SELECT pg_try_advisory_lock(%s)"
@@ -103,6 +107,25 @@ def test_beat_runs_what_no_worker_begins_until_one_does(beat: LockedScheduler) -
     late = due()
     time.sleep(0.5)
     assert not retried(late)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_releases_what_nothing_holds_any_more(beat: LockedScheduler) -> None:
+    over_budget, broken = due(), due()
+    budget(over_budget.project, burst=0)
+    breaker = breaker_open(broken.project, None, broken.failure_signature, reason="known", by="ann")
+    retries_dispatch()
+    held = [decision(each).held_for for each in (over_budget, broken)]
+    assert held == ["shared_budget", "breaker"]
+    parked = a_parked(project(), park_for=0.001)
+
+    budget(over_budget.project, burst=1)
+    breaker_close(breaker.pk, reason="", mute=False, by="ann")
+    for _ in range(20):
+        beat.tick()
+    until(lambda: retried(over_budget), "beat dispatches what its budget has room for")
+    until(lambda: retried(broken), "beat dispatches what no breaker holds any more")
+    until(lambda: reread(parked).retry_state == "exhausted", "beat ends the parked chain")
 
 
 @pytest.mark.django_db(transaction=True)
