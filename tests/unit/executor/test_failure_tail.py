@@ -1,12 +1,19 @@
 """What an agent sends of the output of a failed run."""
 
+import os
 from pathlib import Path
 
 import pytest
 from reprise_client.wire import LeaseKey
 
 from executor.drivers.protocol import Observation, facts
-from executor.failure_tail import SEARCHED_BYTES, TAIL_BYTES, failure_tail, heading
+from executor.failure_tail import (
+    BLOCK_BYTES,
+    SEARCHED_BYTES,
+    TAIL_BYTES,
+    failure_tail,
+    heading,
+)
 from executor.lifecycle import Ending, Phase, Run
 from executor.run_reports import final_report
 from executor.runs import RunFiles
@@ -37,13 +44,28 @@ def test_of_several_ranks_it_is_the_failed_one(files: RunFiles, rank: int) -> No
     assert failure_tail(files, rank).endswith(f"error: {rank}\n")
 
 
-def test_ranks_far_from_the_end_have_none(files: RunFiles) -> None:
-    parts = [b"error: 0\n", heading(1), b"1" * SEARCHED_BYTES, heading(2), b"error: 2\n"]
+@pytest.mark.parametrize("shift", range(-20, 20))
+def test_a_low_rank_is_found_before_the_long_output_of_others(files: RunFiles, shift: int) -> None:
+    """Wherever a heading lies in the blocks that are read."""
+    long = b"1" * (3 * BLOCK_BYTES + shift)
+    parts = [b"error: 0\n", heading(1), long, heading(2), b"error: 2\n"]
     files.output.write_bytes(b"".join(parts))
     tails = [failure_tail(files, rank) for rank in range(4)]
-    assert (tails[0], tails[3]) == ("", "")
-    assert tails[1] == "1" * TAIL_BYTES
-    assert tails[2].endswith("error: 2\n")
+    assert tails == ["error: 0\n", "1" * TAIL_BYTES, "error: 2\n", ""]
+
+
+def test_a_rank_that_wrote_nothing_has_no_tail(files: RunFiles) -> None:
+    files.output.write_bytes(b"error: 0\n" + heading(1) + heading(2) + b"error: 2\n")
+    assert failure_tail(files, 1) == ""
+
+
+def test_ranks_far_from_the_end_have_none(files: RunFiles) -> None:
+    with files.output.open("wb") as output:
+        output.write(b"error: 0\n" + heading(1))
+        output.seek(SEARCHED_BYTES, os.SEEK_CUR)
+        output.write(heading(2) + b"error: 2\n")
+    tails = [failure_tail(files, rank) for rank in range(4)]
+    assert tails == ["", "", "error: 2\n", ""]
 
 
 @pytest.mark.parametrize(
