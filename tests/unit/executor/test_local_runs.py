@@ -192,6 +192,7 @@ def test_batch_timeout_ends_the_run_with_its_group(server: FakeServer) -> None:
         termination_grace_period=0.2,
     )
     server.wait_settled(session)
+    assert session.final["log_tail"] == session.log.decode()
     assert session.termination["reason"] == "DeadlineExceeded"
     assert "batch_timeout of 0.3 s" in session.termination["pod_message"]
     assert session.final["exit_code"] == 137

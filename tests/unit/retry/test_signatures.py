@@ -273,6 +273,13 @@ def test_the_cluster_is_asked_last() -> None:
     assert (title("error: x", said), title("", said)) == ("error: x", "Pod was active too long")
 
 
+def test_hangs_differ_by_where_the_work_hung() -> None:
+    late = Termination(exit_code=137, reason="DeadlineExceeded", pod_message="active too long")
+    first, second = signature(late, "waits for rank 3\n"), signature(late, "loads the data\n")
+    assert (first.title, second.title) == ("waits for rank #", "loads the data")
+    assert first.key != second.key
+
+
 # What is masked.
 
 
