@@ -5,7 +5,7 @@ import time
 from reprise_client.wire import Report, RunProgress
 
 from executor.drivers.protocol import Observation, facts
-from executor.failure_tail import failure_tail
+from executor.failure_tail import failure_tail, text_of
 from executor.lifecycle import FENCED, Ending, Run
 from executor.reports import report
 
@@ -32,7 +32,8 @@ def final_report(run: Run, seen: Observation, progress: RunProgress | None = Non
         termination = {**termination, "lease_expired": run.ending in FENCED}
         if run.ending is Ending.PREEMPTED:
             termination["reason"] = termination["reason"] or "Preempted"
-    # Of an end that the agent brought about, the output does not tell why.
+    # Of an end that the agent brought about, the output does not tell why. A run that its driver
+    # ended at its time limit is a failure: the output tells where it hung.
     failed = status == "ERROR" and run.ending is None
     return report(
         run.key,
@@ -41,9 +42,15 @@ def final_report(run: Run, seen: Observation, progress: RunProgress | None = Non
         node=seen.node,
         message=message,
         termination=termination,
-        log_tail=failure_tail(run.files, termination.get("rank")) if failed else "",
+        log_tail=_log_tail(run, seen, termination.get("rank")) if failed else "",
         progress=progress,
     )
+
+
+def _log_tail(run: Run, seen: Observation, rank: int | None) -> str:
+    if seen.failed_output is not None:
+        return text_of(seen.failed_output)
+    return failure_tail(run.files, rank)
 
 
 def first_number() -> int:

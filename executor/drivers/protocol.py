@@ -52,7 +52,8 @@ class Observation:
 
     An end (`TERMINATED`, `ERROR`) comes once for each order, has a `termination`, and means that
     nothing of the run is left. `stopped` says that the run had been told to stop before. `output`
-    is new output of a run that writes to no file.
+    is new output of a run that writes to no file. `failed_output` is the last output of what failed
+    first, None if it is the end of the run's file.
     """
 
     key: LeaseKey
@@ -63,6 +64,7 @@ class Observation:
     stopped: bool = False
     pod: Mapping[str, Any] | None = None
     output: bytes = b""
+    failed_output: bytes | None = None
 
 
 def facts(

@@ -207,7 +207,7 @@ class Kubelet:
         """The exit code of the main container's command, None if its time was over."""
         container = pod["spec"]["containers"][0]
         command = [word.replace("$$", "$") for word in container.get("command") or ["true"]]
-        with self._log_of(pod).open("wb") as log:
+        with self._log_of(pod, container["name"]).open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 *command, stdout=log, stderr=log, env={**os.environ, **environ}, process_group=0
             )
@@ -273,8 +273,13 @@ class Kubelet:
                 raise aiohttp.ClientError(f"{method} {path}: {parsed}")
             return parsed
 
-    def _log_of(self, pod: Object) -> Path:
-        return self._logs / f"{pod['metadata']['namespace']}.{pod['metadata']['name']}"
+    def write_log(self, pod: Object, container: str, data: bytes) -> None:
+        """Serve this log of a container that does not run here."""
+        self._log_of(pod, container).write_bytes(data)
+
+    def _log_of(self, pod: Object, container: str) -> Path:
+        metadata = pod["metadata"]
+        return self._logs / f"{metadata['namespace']}.{metadata['name']}.{container}"
 
     async def _serve_logs(self) -> int:
         application = web.Application()
@@ -290,9 +295,12 @@ class Kubelet:
 
     async def _give_log(self, request: web.Request) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        path = self._logs / f"{namespace}.{name}"
+        path = self._logs / f"{namespace}.{name}.{request.match_info['container']}"
         if not path.exists():
             return web.Response(status=404, text="no log")
+        if last := int(request.query.get("tailLines", "0")):
+            whole = path.read_bytes().splitlines(keepends=True)
+            return web.Response(body=b"".join(whole[-last:]))
         self.log_calls += 1
         answer = web.StreamResponse()
         await answer.prepare(request)

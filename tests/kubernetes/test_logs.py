@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,3 +121,80 @@ def test_a_log_whose_node_is_gone_says_so(
                      "ready": False, "restartCount": 0}])  # fmt: skip
     server.wait_settled(session)
     assert b"the rest of the output cannot be read" in session.log
+
+
+def ended(name: str, code: int, at: str) -> dict[str, Any]:
+    state = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": at}}
+    known = {"image": "x", "imageID": "", "ready": False, "restartCount": 0}
+    return {"name": name, "state": state, **known}
+
+
+@pytest.mark.parametrize("first", ["fetch", "side"])
+def test_the_tail_is_that_of_the_container_that_failed_first(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet, first: str
+) -> None:
+    """It is an init container, or another one beside the session's."""
+    kubelet.mine = lambda _pod: False
+    pod_spec = {
+        "initContainers": [{"name": "fetch", "image": "busybox"}],
+        "containers": [{"name": "side", "image": "busybox"}, {"name": "main"}],
+    }
+    session = submit(server, "true", pod_spec=pod_spec)
+    pod = agent.pod_of(session)
+    agent.bind(pod, kubelet.nodes[0])
+    kubelet.write_log(pod, "main", b"error: of main\n")
+    kubelet.write_log(pod, first, lines(1, 30000) + b"error: no such bucket\n")
+    fetch, side = (
+        ended(name, int(name == first), "2026-11-21T00:00:01Z") for name in ("fetch", "side")
+    )
+    main = ended("main", 1, "2026-11-21T00:00:02Z")
+    agent.set_status(
+        pod, phase="Failed", initContainerStatuses=[fetch], containerStatuses=[side, main]
+    )
+    server.wait_settled(session)
+    tail = session.final["log_tail"]
+    assert tail.endswith("30000\nerror: no such bucket\n")
+    assert len(tail) < 16 * 1024
+    assert session.log == b"error: of main\n"
+
+
+def test_a_container_whose_log_is_gone_has_no_tail(
+    server: FakeServer, agent: PodAgent, kubelet: Kubelet
+) -> None:
+    kubelet.mine = lambda _pod: False
+    pod_spec = {"containers": [{"name": "main"}, {"name": "side", "image": "busybox"}]}
+    session = submit(server, "true", pod_spec=pod_spec)
+    pod = agent.pod_of(session)
+    agent.bind(pod, kubelet.nodes[0])
+    kubelet.write_log(pod, "main", b"error: of main\n")
+    statuses = [
+        ended("main", 0, "2026-11-21T00:00:02Z"),
+        ended("side", 3, "2026-11-21T00:00:01Z"),
+    ]
+    agent.set_status(pod, phase="Failed", containerStatuses=statuses)
+    server.wait_settled(session)
+    assert "log_tail" not in session.final
+
+
+def test_the_tail_of_several_ranks_is_that_of_the_one_that_failed(
+    server: FakeServer, agent: PodAgent, tmp_path: Path
+) -> None:
+    """However long the outputs of others are, and though the executor keeps only their end."""
+    server.log_cap, server.log_tail = 50_000, 20_000
+    gates = [tmp_path / f"gate-{rank}" for rank in (1, 2)]
+    script = (
+        f"case $REPRISE_RANK in 0) until test -e {gates[0]} -a -e {gates[1]}; do sleep 0.1; done;"
+        " echo error: of rank 0; exit 3;; esac;"
+        f" seq 1 400000; touch {tmp_path}/gate-$REPRISE_RANK; sleep 600"
+    )
+    session = submit(server, script, cluster_size=3, termination_grace_period=2)
+    server.wait_settled(session)
+    assert session.termination["rank"] == 0
+    assert session.final["log_tail"] == "error: of rank 0\n"
+
+
+def test_a_run_over_its_time_limit_tells_where_it_hung(server: FakeServer, agent: PodAgent) -> None:
+    session = submit(server, "echo stuck here; sleep 600", batch_timeout=2)
+    server.wait_settled(session)
+    assert session.termination["pod"]["status"]["reason"] == "DeadlineExceeded"
+    assert session.final["log_tail"] == "stuck here\n"

@@ -351,6 +351,10 @@ class PodKeeper:
     async def _emit_end(self, run: PodRun, end: Observation) -> None:
         if run.log is not None:
             await self._logs.complete(run, run.log)
+        if aside := run.failed_aside:
+            reading = self._spawn(self._logs.keep_failed, run, *aside)
+            await self._logs.complete(run, reading)
+            end = replace(end, failed_output=run.failed_output)
         if end.status == UNSTARTED:
             # The pods must go before the lease can come back: the new pods will have the same
             # names.

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from executor import descriptors
 from executor.drivers.kubernetes.api import Cluster
@@ -10,6 +12,7 @@ from executor.drivers.kubernetes.api_refusals import ApiRefusal, NotThere, Trans
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.log_copy import LogCopy
 from executor.drivers.kubernetes.pod_run import PodRun
+from executor.failure_tail import TAIL_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,13 @@ LINE_SECONDS = 300.0
 TRIES = 3
 LAG_SECONDS = 5.0
 MARKS = "output.marks"
+TAIL_LINES = 1000
+"""Lines to ask for from the end of a log.
+
+A node counts each 16 KiB of a longer line as one, so they have 16 MB at most.
+"""
+NO_LOG = b"unable to retrieve container logs for "
+"""What a kubelet serves in place of a log that is gone."""
 
 
 class LogKeeper:
@@ -53,6 +63,25 @@ class LogKeeper:
                 raise
         except OSError as error:
             log.error("cannot keep the output of session %s: %s", run.key, error)
+
+    async def keep_failed(self, run: PodRun, name: str, container: str) -> None:
+        """Keep the last output of the container that failed first, for the report of the end.
+
+        If it cannot be read, the file of the run has to do: it has the logs of all ranks, but of
+        no other container than the session's.
+        """
+        known = run.known.get(name)
+        if known is None or container != known.main:
+            run.failed_output = b""
+
+        async def read() -> None:
+            end = await self._cluster.log_end(
+                run.path(name), container, lines=TAIL_LINES, size=TAIL_BYTES
+            )
+            run.failed_output = b"" if end.startswith(NO_LOG) else end
+
+        if why := await self._fetch(run, name, read):
+            log.info("cannot read the log of container %s of pod %s: %s", container, name, why)
 
     async def complete(self, run: PodRun, kept: "asyncio.Task[None]") -> None:
         """Wait until `keep` has ended, for at most 30 s after its fetch has begun.
@@ -117,24 +146,29 @@ class LogKeeper:
                     await each
 
     async def _rest(self, run: PodRun, name: str, copy: LogCopy) -> None:
+        why = await self._fetch(run, name, partial(self._copy, run, name, copy, follow=False))
+        known = run.known.get(name)
+        if why and known is not None and known.ran:
+            copy.note(f"the rest of the output cannot be read: {why}")
+
+    async def _fetch(self, run: PodRun, name: str, read: Callable[[], Awaitable[None]]) -> str:
+        """Read a log of an ended pod when it is its turn. Return why it cannot be read; "" if it
+        was."""
         backoff, why = pauses(), ""
         for _ in range(TRIES):
             try:
                 run.in_line = True
                 async with self._fetches:
                     run.in_line = False
-                    await self._copy(run, name, copy, follow=False)
-                return
+                    await read()
+                return ""
             except Transient as refusal:
                 why = str(refusal)
                 log.info("cannot read the log of pod %s yet: %s", name, why)
                 await asyncio.sleep(backoff.next())
             except ApiRefusal as refusal:
-                why = str(refusal)
-                break
-        known = run.known.get(name)
-        if known is not None and known.ran:
-            copy.note(f"the rest of the output cannot be read: {why}")
+                return str(refusal)
+        return why
 
     async def _copy(self, run: PodRun, name: str, copy: LogCopy, *, follow: bool) -> None:
         known = run.known.get(name)

@@ -11,6 +11,7 @@ from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_trim import Pod, trimmed
+from executor.drivers.kubernetes.pod_words import first_failed
 from executor.drivers.protocol import Observation
 from executor.runs import RunFiles
 from podspec.specification import main_index
@@ -145,6 +146,8 @@ class PodRun:
     held_back: list[Observation] = field(default_factory=list)
     deleting: set[str] = field(default_factory=set)
     log: asyncio.Task[None] | None = None
+    failed_output: bytes | None = None
+    """The last output of what failed first, if that is read by itself."""
     in_line: bool = False
     """The run waits for its turn to have its log fetched."""
     waits_for: str = ""
@@ -185,6 +188,24 @@ class PodRun:
         known = self.known.get(name)
         given = known.grace if known is not None and known.deleted else self.grace
         return now - self.asked_at.get(name, now) - (given or 0)
+
+    @property
+    def failed_aside(self) -> tuple[str, str] | None:
+        """Return the pod and the container that failed first, if the end of the run's output is not
+        theirs; else None.
+
+        The output is that of the session's containers, one rank after the other.
+        """
+        end = self.end
+        if end is None or end.status != "ERROR" or end.stopped or end.termination is None:
+            return None
+        name = self.names[end.termination.get("rank", 0)]
+        known, failed = self.known.get(name), first_failed(end.termination.get("pod"))
+        if known is None or failed is None:
+            return None
+        container = failed[2]
+        aside = len(self.names) > 1 or container != known.main
+        return (name, container) if aside else None
 
     @property
     def stopping(self) -> bool:

@@ -60,15 +60,29 @@ def waiting(container: Mapping[str, Any]) -> Mapping[str, Any]:
 def first_failed(pod: Pod | None) -> tuple[bool, str, str] | None:
     """Return the container of a pod that failed first, as (is a sidecar, time, name).
 
-    A sidecar counts only if no other container failed.
+    A sidecar counts only if no other container failed. The server finds the same one.
     """
     failed = []
-    sidecars = {each.get("name") for each in pod["spec"].get("initContainers", ())} if pod else ()
+    sidecars = _sidecars(pod) if pod is not None else frozenset()
     for container in containers(pod) if pod is not None else ():
-        terminated, name = container["state"].get("terminated", {}), container.get("name", "")
+        terminated, name = _terminated(container), container.get("name", "")
         if terminated.get("exitCode"):
             failed.append((name in sidecars, str(terminated.get("finishedAt", LAST)), str(name)))
     return min(failed, default=None)
+
+
+def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how the container ended; of one that waits for its next start, how it did last."""
+    again = waiting(container).get("reason") == "CrashLoopBackOff"
+    ended: Mapping[str, Any] = container["lastState" if again else "state"].get("terminated", {})
+    return ended
+
+
+def _sidecars(pod: Pod) -> frozenset[str]:
+    inits = pod["spec"].get("initContainers", ())
+    return frozenset(
+        str(each.get("name", "")) for each in inits if each.get("restartPolicy") == "Always"
+    )
 
 
 def condition(pod: Pod, kind: str) -> str:

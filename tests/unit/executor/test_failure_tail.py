@@ -79,3 +79,13 @@ def test_only_failures_of_the_work_bring_it(
     run = Run(files, None, Phase.ENDED, ending)
     seen = Observation(KEY, status, termination=facts(1), stopped=ending is not None)
     assert final_report(run, seen).get("log_tail") == ("error: x\n" if sent else None)
+
+
+@pytest.mark.parametrize(("failed", "sent"), [(b"error: y\n", "error: y\n"), (b"", None)])
+def test_what_the_driver_read_of_the_failed_container_stands_for_the_file(
+    files: RunFiles, failed: bytes, sent: str | None
+) -> None:
+    files.output.write_bytes(b"error: x\n")
+    run = Run(files, None, Phase.ENDED)
+    seen = Observation(KEY, "ERROR", termination=facts(1), failed_output=failed)
+    assert final_report(run, seen).get("log_tail") == sent

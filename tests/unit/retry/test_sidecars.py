@@ -4,8 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from executor.drivers.kubernetes.pod_trim import trimmed
+from executor.drivers.kubernetes.pod_words import first_failed
 from retry.engine.workload_message import workload_message_of
 from retry.evidence.causes import classify, rule_conditions
 from retry.evidence.termination import (
@@ -88,3 +91,41 @@ def test_kueue_takes_a_place_back(seen: Any) -> None:
     assert classify(termination_from_pod(pod)) == "evicted"
     pod["status"]["conditions"][0]["reason"] = "WorkloadDeleted"
     assert classify(termination_from_pod(pod)) == "agent_transient"
+
+
+TIMES = st.sampled_from(["2026-11-21T00:00:01Z", "2026-11-21T00:00:02Z", None])
+ENDED = st.builds(
+    lambda code, at: {"exitCode": code, **({"finishedAt": at} if at else {})},
+    st.sampled_from([0, 1, 137]),
+    TIMES,
+)
+STATES = st.one_of(
+    ENDED.map(lambda end: {"state": {"terminated": end}}),
+    st.just({"state": {"running": {}}}),
+    st.just({"state": {"waiting": {"reason": "PodInitializing"}}}),
+    ENDED.map(
+        lambda end: {
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": end},
+        }
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), STATES))
+def test_executors_find_the_same_container(states: dict[str, Any]) -> None:
+    """They send the end of its output."""
+    spec = {
+        "initContainers": [{"name": "a"}, {"name": "b", "restartPolicy": "Always"}],
+        "containers": [{"name": name} for name in "cde"],
+    }
+    statuses = [{"name": name, **state} for name, state in states.items()]
+    status = {
+        "phase": "Failed",
+        "initContainerStatuses": [each for each in statuses if each["name"] in "ab"],
+        "containerStatuses": [each for each in statuses if each["name"] in "cde"],
+    }
+    pod = {"metadata": {"name": "p"}, "spec": spec, "status": status}
+    theirs = first_failed(trimmed(pod))
+    ours = first_failed_container(termination_from_pod(pod))
+    assert (theirs and theirs[2]) == (ours and ours.name)
