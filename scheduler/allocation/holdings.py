@@ -15,6 +15,7 @@ from scheduler.models import Executor
 from scheduler.wire import LeaseCall
 from sessions_app.core.quotas import SESSIONS
 from sessions_app.db.bulk import array
+from sessions_app.services.write.usage import taken_by
 
 # Sessions whose nodes are known come first. The others get what is then left. The planned nodes
 # count until the session's node is reported; of several pods, only one node is ever reported.
@@ -36,6 +37,11 @@ def held_amounts(resources: str, pods: int, count: int) -> Amounts:
     """Return the amounts that `count` sessions of a specification hold together."""
     held = {name: value * pods * count for name, value in amounts_of(resources).items()}
     return {**held, SESSIONS: ONE * count}
+
+
+def taken_amounts(resources: str, pods: int) -> Amounts:
+    """Return what a session takes from the pool, from its queue's limits and from quotas."""
+    return {**held_amounts(resources, pods, 1), **taken_by(resources, pods)}
 
 
 class Held(NamedTuple):

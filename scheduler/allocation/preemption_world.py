@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from podspec.resources import Amounts
-from scheduler.allocation.holdings import held_amounts
+from scheduler.allocation.holdings import held_amounts, taken_amounts
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.round import MOST_HEADS, queue_limit
 from scheduler.allocation.waiting_lines import (
@@ -29,7 +29,6 @@ from sessions_app.core.priorities import unfolded
 from sessions_app.core.quotas import Quotas
 from sessions_app.db.bulk import array
 from sessions_app.models import PriorityClass
-from sessions_app.services.write.usage import taken_by
 
 
 class Head(NamedTuple):
@@ -55,6 +54,8 @@ class Candidate(NamedTuple):
 
     running: Running
     fencing_token: int
+    grace: float
+    """The seconds that it may take to stop."""
 
 
 class Free(NamedTuple):
@@ -161,7 +162,8 @@ _RUNNING = """
     SELECT s.id, l.fencing_token, s.queue_id, s.priority, c.resources::text, c.cluster_size,
         CASE WHEN s.node <> '' AND c.cluster_size = 1
             THEN jsonb_build_array(s.node)::text ELSE coalesce(l.nodes::text, '[]') END,
-        extract(epoch FROM %(now)s - coalesce(s.started_at, %(now)s))::float8, l.progress::text
+        extract(epoch FROM %(now)s - coalesce(s.started_at, %(now)s))::float8, l.progress::text,
+        c.termination_grace_period
     FROM scheduler_lease l
     JOIN sessions_app_session s ON s.id = l.session_id AND s.fencing_token = l.fencing_token
     JOIN sessions_app_session r ON r.id = s.root_id
@@ -182,7 +184,7 @@ def candidates(executor: Executor, now: datetime, pool: Amounts) -> list[Candida
         cursor.execute(_RUNNING, {"now": now, "executor": executor.pk})
         rows = cursor.fetchall()
     found = []
-    for session_id, token, queue, stored, resources, pods, nodes, ran, progress in rows:
+    for session_id, token, queue, stored, resources, pods, nodes, ran, progress, grace in rows:
         rank = unfolded(stored).rank
         protected_for = protections.get(rank, 0.0)
         names = tuple(json.loads(nodes))
@@ -192,7 +194,7 @@ def candidates(executor: Executor, now: datetime, pool: Amounts) -> list[Candida
         lost = pods * seconds_lost(ran, json.loads(progress) if progress else {})
         known = names if len(names) == pods else ()
         one = Running(session_id, queue, rank, ask, known, _size(resources, pods, pool), lost)
-        found.append(Candidate(one, token))
+        found.append(Candidate(one, token, grace))
     return found
 
 
@@ -227,7 +229,8 @@ class Underway(NamedTuple):
         return stopping - sum(each.executor == executor for each in self.takers.values())
 
 
-# A victim that needs longer than this to stop counts as running again.
+# A victim that still stops after an hour counts as running again. But while room is kept for its
+# taker, which may be longer if a grace period is, the plan is underway.
 _UNDERWAY = """
     SELECT p.dry_run, p.executor_id, p.taker_id, t.queue_id, tc.resources::text, tc.cluster_size,
         p.victim_id, v.queue_id, vc.resources::text, vc.cluster_size
@@ -237,7 +240,8 @@ _UNDERWAY = """
     LEFT JOIN sessions_app_session v ON v.id = p.victim_id AND v.phase = 'live'
         AND (p.dry_run OR v.gave_way_to = p.taker_id)
     LEFT JOIN sessions_app_sessionspec vc ON vc.id = v.spec_id
-    WHERE p.planned_at > %(now)s - interval '1 hour'
+    WHERE (p.planned_at > %(now)s - interval '1 hour'
+            OR p.taker_id = ANY(ARRAY(SELECT session_id FROM scheduler_reservation)))
         AND (p.until > %(now)s OR (v.status = 'TERMINATING' AND NOT p.dry_run))
 """
 
@@ -252,7 +256,7 @@ def plans_underway(now: datetime, pool: Amounts) -> tuple[Underway, Underway]:
             for side, known in ((sides[:4], takers), (sides[4:], victims)):
                 session, queue, resources, pods = side
                 if queue is not None:
-                    taken = {**held_amounts(resources, pods, 1), **taken_by(resources, pods)}
+                    taken = taken_amounts(resources, pods)
                     known[session] = Moved(executor, queue, cost(taken, pool), taken)
     return found
 

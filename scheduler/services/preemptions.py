@@ -47,7 +47,7 @@ from sessions_app.services.write.audit import AuditRow, audit_append
 
 BY = "scheduler"
 KEPT_FOR = timedelta(seconds=120)
-"""How long the room is kept free for its taker at most."""
+"""How long the room is kept free for its taker once the last victim must have stopped."""
 REMEMBERED_FOR = timedelta(days=30)
 MOST_PLANS = 50
 """Plans of one sweep on one executor at most: its row is locked for so long, some 30 ms a plan if
@@ -120,6 +120,10 @@ class _Planned(NamedTuple):
             and all(_may_stop(locked.get(each.id), tokens[each.id]) for each in victims)
         )
 
+    def longest(self, graces: Mapping[UUID, float]) -> timedelta:
+        """Return how long the slowest victim may take to stop."""
+        return timedelta(seconds=max(graces[each.id] for each in self.plan.victims))
+
     @property
     def touched(self) -> set[str]:
         """Return all nodes on which the plan changes anything."""
@@ -153,7 +157,7 @@ class _Sweep:
             planned = self._carry_out(planned, {r.running.id: r.fencing_token for r in running})
         made = [each for each in planned if each.plan.victims]
         if made:
-            self._record(made)
+            self._record(made, {each.running.id: each.grace for each in running})
         return made
 
     def _rate(self) -> Rate:
@@ -304,7 +308,7 @@ class _Sweep:
         who = f"session {head.id}" if own else f"a session of class {name} in another project"
         return f"made room for {who}, by {'priority' if planned.rule == PRIORITY else 'fair share'}"
 
-    def _record(self, made: Sequence[_Planned]) -> None:
+    def _record(self, made: Sequence[_Planned], graces: Mapping[UUID, float]) -> None:
         queues = {each.queue for planned in made for each in planned.plan.victims}
         projects = dict(Queue.objects.filter(pk__in=queues).values_list("pk", "project_id"))
         now = self._view.now
@@ -312,7 +316,7 @@ class _Sweep:
             Preemption(
                 executor=self._executor,
                 planned_at=now,
-                until=now + KEPT_FOR,
+                until=now + planned.longest(graces) + KEPT_FOR,
                 rule=planned.rule,
                 dry_run=self._dry,
                 nodes=planned.nodes,

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -192,6 +193,53 @@ def test_room_is_kept_for_two_minutes_only(at: Project, played: Agent, full: lis
     Preemption.objects.update(until=now, planned_at=now - timedelta(minutes=2))
     room_make()
     assert not Reservation.objects.exists()
+
+
+def later(seconds: float) -> None:
+    """As if so much time had gone by since the plans."""
+    past = timedelta(seconds=seconds)
+    Preemption.objects.update(until=F("until") - past, planned_at=F("planned_at") - past)
+    Reservation.objects.update(since=F("since") - past)
+
+
+def with_grace(at: Project, played: Agent, seconds: float) -> Session:
+    """Sessions that may take so long to stop run on both nodes; another one has room made."""
+    a_class("high", 10, at, may_preempt=True)
+    made = [
+        submit(at, resources={"cpu": "2"}, termination_grace_period=grace)
+        for grace in (seconds, 1, seconds, 1)
+    ]
+    assert len(played.lease()) == 4
+    played.start(*[each.pk for each in made])
+    high = submit(at, priority_class="high", resources={"cpu": "4"})
+    assert room_make() == MadeRoom(1, 2)
+    return high
+
+
+def test_room_is_kept_until_the_slowest_has_stopped(at: Project, played: Agent) -> None:
+    high = with_grace(at, played, 300)
+    later(415)
+    assert room_make() == NOTHING
+    assert played.lease() == []
+    assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
+    played.fail(*stopping(), **STOPPED)
+    assert played.lease() == [high.pk]
+
+
+def test_room_is_kept_for_two_minutes_after_the_slowest_must_have_stopped(
+    at: Project, played: Agent
+) -> None:
+    with_grace(at, played, 300)
+    later(421)
+    room_make()
+    assert not Reservation.objects.exists()
+
+
+def test_no_second_plan_is_made_during_a_grace_of_hours(at: Project, played: Agent) -> None:
+    high = with_grace(at, played, 7200)
+    later(7000)
+    assert room_make() == NOTHING
+    assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
 
 
 @pytest.mark.parametrize("how", ["expired", "by the executor"])
