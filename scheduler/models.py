@@ -292,7 +292,8 @@ class Reservation(models.Model):
     others make room.
 
     Rounds of the executor write it, and the sweep that makes room. It ends when the session is
-    leased or ends, or when one of the nodes is gone; then others are chosen.
+    leased or ends, when a limit has held it back for too long, or when one of the nodes is gone;
+    then others are chosen.
     """
 
     executor = models.ForeignKey(Executor, models.CASCADE, related_name="reservations")
@@ -303,6 +304,8 @@ class Reservation(models.Model):
     nodes = models.JSONField()
     """Names of the nodes."""
     since = models.DateTimeField(default=timezone.now, db_default=Now())
+    limited_since = models.DateTimeField(null=True)
+    """Since when only a limit of its queue or a quota holds the session back, if one does."""
 
     class Meta:
         constraints = [

@@ -446,14 +446,13 @@ def _unreserved(records: Records, made: Preemption) -> Iterator[str]:
 
 def _may_give_up(records: Records, taker: Session, made: Preemption) -> bool:
     """Return whether rounds of the executor may have had a reason to give up the reservation."""
-    executor, queue = made.executor, taker.queue
+    executor = made.executor
     leased = [e.time for e in records.events[taker.pk] if e.type == "session.scheduled"]
     troubled = executor.cordoned or executor.trouble or executor.project_troubles
-    limited = queue.cordoned or queue.resource_limits or ProjectUsage.objects.exists()
     there = {each["name"] for each in executor.nodes} >= {*made.nodes}
     out = executor.node_rows.exclude(suspected_until=None, quarantined_at=None).exists()
     since = any(time >= made.planned_at for time in leased)
-    return bool(since or troubled or limited or out or not there)
+    return bool(since or troubled or taker.queue.cordoned or out or not there)
 
 
 # As streams read; what this very transaction wrote is told, too.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from itertools import chain
 
 from scheduler.allocation.executor_room import Site
@@ -9,24 +10,41 @@ from scheduler.allocation.reservations import Reserved, Taker
 from scheduler.allocation.waiting_lines import BusyQueue, Reading, heads_read
 from scheduler.core.fairshare import Claimant, Grant, WaitingLine
 
+MOST_RESERVED = 0.25
+"""Most of the pool, and of an executor, that is kept free for starved sessions; but one of them
+always gets its nodes."""
+LIMITED_FOR = timedelta(minutes=5)
+"""How long room is kept for a starved session that only a limit of its queue or a quota holds back.
+A queue is often at its limit for a moment; without this its nodes had to become free anew."""
+
 
 class KeptRoom:
-    """The reservations of an executor in one round.
+    """The reservations of an executor in one round, at the time `at`.
 
-    A reservation lasts until its session is leased or ends, or one of its nodes goes. Several
-    sessions of a line can have one; whoever is first in the line gets the room. `takers` are the
-    sessions that have one, and `part` tells the part of the executor that one of a line takes.
+    A reservation lasts until its session is leased or ends, a limit has held it back for
+    `LIMITED_FOR`, or one of its nodes goes. Several sessions of a line can have one; whoever is
+    first in the line gets the room. `takers` are the sessions that have one, and `part` tells the
+    part of the executor that one of a line takes.
     """
 
     def __init__(
-        self, before: Reserved, takers: Mapping[str, Taker], part: Callable[[WaitingLine], float]
+        self,
+        before: Reserved,
+        takers: Mapping[str, Taker],
+        part: Callable[[WaitingLine], float],
+        at: datetime,
     ):
         self._before = before
-        self._takers = takers
+        self._all_takers = self._takers = takers
         self._part = part
+        self._at = at
         self.now: dict[str, list[str]] = {}
         """The reservations that the round leaves, by session id."""
+        self._starved: list[WaitingLine] = []
+        """The lines of the starved sessions for which room is kept here."""
         self._granted: set[str] = set()
+        self._limited: dict[str, datetime] = {}
+        """Since when only a limit holds sessions back, by session id."""
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -40,10 +58,23 @@ class KeptRoom:
             if each.queue_id in known and each.key not in known[each.queue_id].keys:
                 known[each.queue_id].keys.append(each.key)
 
+    @property
+    def limits_changed(self) -> dict[str, datetime | None]:
+        """Return since when only a limit holds sessions back (None: none does), where this is
+        news."""
+        before = {key: each.limited_since for key, each in self._all_takers.items()}
+        now = {key: self._limited.get(key) for key in self.now}
+        return {key: since for key, since in now.items() if since != before.get(key)}
+
     def leased(self, sessions: Collection[str]) -> None:
         """Give up the reservations of sessions that have been leased."""
         self._takers = {key: each for key, each in self._takers.items() if key not in sessions}
         self.now = {key: nodes for key, nodes in self.now.items() if key not in sessions}
+
+    def refused(self, session: str) -> None:
+        """Leave the reservation of a session that was granted, but that a quota refuses."""
+        if session in self._all_takers:
+            self.now[session] = self._before[session]
 
     def grant(
         self,
@@ -56,7 +87,7 @@ class KeptRoom:
 
         `read` is how far each line has been read. Levels then include these grants.
         """
-        self.now, self._granted = {}, set()
+        self.now, self._granted, self._limited = {}, set(), {}
         found = dict(self._ready(claimants))
         if not found:
             return []
@@ -73,33 +104,58 @@ class KeptRoom:
             each.level, each.given = each.level + each.given, 0.0
         return grants
 
-    def keep(self, site: Site, waiting: Iterable[tuple[int, WaitingLine]]) -> float:
+    def keep(
+        self,
+        site: Site,
+        waiting: Iterable[tuple[int, WaitingLine]],
+        unlimited: Collection[WaitingLine],
+    ) -> None:
         """Keep the room of those that get nothing now and stand in one of these lines, by queue.
 
-        Return the part of the executor that is kept for starved sessions.
+        A limit holds back the lines that are not `unlimited`.
         """
         lines = {(queue, line.key): line for queue, line in waiting}
-        kept = 0.0
+        self._starved = []
         for session, taker in self._takers.items():
             line = lines.get((taker.queue_id, taker.key))
             if line is None or session in self._granted:
                 continue
+            if not taker.preempts and line not in unlimited:
+                self._limited[session] = since = taker.limited_since or self._at
+                if self._at - since >= LIMITED_FOR:
+                    continue
             nodes = self._before[session]
             if nodes and not site.keep(line, nodes):
                 nodes = site.reserve(line)
                 if not nodes:
                     continue
             self.now[session] = nodes
-            kept += 0.0 if taker.preempts else self._part(line)
-        return kept
+            if not taker.preempts:
+                self._starved.append(line)
 
-    def reserve(self, site: Site, line: WaitingLine) -> float:
-        """Reserve nodes for the head of a starved line. Return the part of the executor that it
-        needs; 0.0 if only nodes that the cluster has yet to add could hold it."""
-        nodes = site.reserve(line)
-        if nodes:
-            self.now[str(line.heads[0].id)] = nodes
-        return self._part(line) if nodes else 0.0
+    def is_enough(self, line: WaitingLine, elsewhere: float = 0.0) -> bool:
+        """Return whether too much would be kept with one more session of a line.
+
+        Other executors keep `elsewhere`, as a part of the pool.
+        """
+        here = sum(map(self._part, self._starved))
+        pool = elsewhere + sum(each.size for each in self._starved)
+        return any(
+            kept > 0 and round(kept + more, 9) > MOST_RESERVED
+            for kept, more in ((here, self._part(line)), (pool, line.size))
+        )
+
+    def reserve(self, site: Site, lines: Iterable[WaitingLine], elsewhere: float) -> None:
+        """Reserve nodes for the heads of starved lines, until enough is kept.
+
+        None are for a head that only nodes that the cluster has yet to add could hold.
+        """
+        for line in lines:
+            if self.is_enough(line, elsewhere):
+                break
+            if nodes := site.reserve(line):
+                self.now[str(line.heads[0].id)] = nodes
+                self._starved.append(line)
 
     def _ready(
         self, claimants: Sequence[Claimant]

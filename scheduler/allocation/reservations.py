@@ -7,7 +7,10 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from podspec.resources import Amounts
+from scheduler.allocation.holdings import taken_amounts
 from scheduler.allocation.waiting_lines import RELEASED, amounts_of
+from scheduler.core.fairshare import cost
 from scheduler.core.fit import Ask
 from scheduler.locks import claim_reservations_over
 from scheduler.models import Executor, Reservation
@@ -25,6 +28,8 @@ class Taker(NamedTuple):
     ask: Ask
     preempts: bool
     """True: running sessions make room for it here. False: it is starved."""
+    limited_since: datetime | None
+    """Since when only a limit or a quota holds it back, as rounds before have found."""
 
 
 # A reservation on an executor that cannot start anything now is nobody's.
@@ -36,7 +41,7 @@ _MADE_ROOM = """
 """
 _WAITING = f"""
     SELECT s.id::text, s.queue_id, s.scheduling_key, c.resources::text, c.cluster_size,
-        EXISTS ({_MADE_ROOM} r.executor_id)
+        EXISTS ({_MADE_ROOM} r.executor_id), r.limited_since
     FROM scheduler_reservation r JOIN sessions_app_session s ON s.id = r.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE r.executor_id = ANY(%(executors)s::bigint[])
@@ -71,8 +76,8 @@ def _takers(query: str, parameters: dict[str, Any]) -> dict[str, Taker]:
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
         return {
-            key: Taker(queue, line, Ask(amounts_of(resources), pods), preempts)
-            for key, queue, line, resources, pods, preempts in cursor.fetchall()
+            key: Taker(queue, line, Ask(amounts_of(resources), pods), preempts, since)
+            for key, queue, line, resources, pods, preempts, since in cursor.fetchall()
         }
 
 
@@ -94,6 +99,28 @@ def starved(
     with connection.cursor() as cursor:
         cursor.execute(_STARVED, {**wanted, "sessions": array(session_ids)})
         return {row[0] for row in cursor.fetchall()}
+
+
+_KEPT_ELSEWHERE = f"""
+    SELECT c.resources::text, c.cluster_size, count(DISTINCT s.id)
+    FROM scheduler_reservation r JOIN scheduler_executor x ON x.id = r.executor_id
+    JOIN sessions_app_session s ON s.id = r.session_id
+    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+    WHERE r.executor_id <> %(executor)s AND {_OPEN} AND s.phase = 'waiting'
+        AND NOT EXISTS ({_MADE_ROOM} r.executor_id)
+    GROUP BY 1, 2
+"""
+
+
+def part_kept_elsewhere(executor: Executor, pool: Amounts, alive: datetime) -> float:
+    """Return the part of the pool that other executors keep for starved sessions.
+
+    Those not heard since `alive` and those that can start nothing now keep it for nobody.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_KEPT_ELSEWHERE, {"executor": executor.pk, "alive": alive})
+        rows = cursor.fetchall()
+    return sum((n * cost(taken_amounts(text, pods), pool) for text, pods, n in rows), 0.0)
 
 
 _GONE = """
@@ -124,6 +151,20 @@ def reservations_write(executor: Executor, before: Reserved, now: Reserved) -> N
             cursor.execute(_GONE, [executor.pk, array(gone)])
         if changed:
             cursor.execute(_KEPT, [executor.pk, *columns(changed)])
+
+
+_LIMITED = """
+    UPDATE scheduler_reservation r SET limited_since = v.since
+    FROM unnest(%s::uuid[], %s::timestamptz[]) AS v(session_id, since)
+    WHERE r.executor_id = %s AND r.session_id = v.session_id
+"""
+
+
+def limited_write(executor: Executor, changed: Mapping[str, datetime | None]) -> None:
+    """Note since when only a limit holds back sessions that have a reservation; None: nothing."""
+    if changed:
+        with connection.cursor() as cursor:
+            cursor.execute(_LIMITED, [*columns(list(changed.items())), executor.pk])
 
 
 # A round that has read the reservations already leaves those that it does not know.

@@ -20,6 +20,8 @@ from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
 from scheduler.allocation.reservations import (
     Reserved,
+    limited_write,
+    part_kept_elsewhere,
     reservations_write,
     starved,
     takers_of,
@@ -59,9 +61,6 @@ from sessions_app.locks import AdvisoryLock, LockedSession
 
 PASSES = 3
 """Passes of a round; the later ones replace sessions that another round claimed first."""
-MOST_RESERVED = 0.25
-"""Most of an executor that is kept free for starved sessions; one of them always gets its
-nodes."""
 MOST_HEADS = 20_000
 """Maximum number of heads read at first over all lines; at least two of each line are read."""
 
@@ -92,7 +91,9 @@ class Allocation:
         self._before: Reserved = executor.reserved or {}
         """The reservations that the round before has left."""
         takers = takers_of(executor, self._alive) if self._before else {}
-        self._kept = KeptRoom(self._before, takers, self._part)
+        self._kept = KeptRoom(
+            self._before, takers, lambda each: cost(each.amounts, self._whole), now
+        )
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -129,6 +130,7 @@ class Allocation:
     def _save_reservations(self) -> None:
         self._kept.leased({str(session.id) for session in self.sessions})
         reservations_write(self._executor, self._before, self._kept.now)
+        limited_write(self._executor, self._kept.limits_changed)
 
     def _fill(self) -> None:
         for _ in range(PASSES):
@@ -158,6 +160,8 @@ class Allocation:
             if quotas.held(session.project_id, counted) is None:
                 quotas.take(session.project_id, counted)
                 self.sessions.append(session)
+            else:
+                self._kept.refused(str(session.id))
 
     def _room(self) -> Room:
         room = room_beside(self._executor, self._held)
@@ -171,10 +175,6 @@ class Allocation:
     def _whole(self) -> Amounts:
         own = Room(self._executor.nodes, ()).whole
         return {**own, SESSIONS: ONE * self._executor.max_sessions}
-
-    def _part(self, line: WaitingLine) -> float:
-        """Return the part of the executor that one session of a line takes."""
-        return cost(line.amounts, self._whole)
 
     @cached_property
     def _usage(self) -> UsageLevels:
@@ -213,8 +213,9 @@ class Allocation:
         slots = self._slots - len(self.sessions)
         first = self._kept.grant(site, claimants, slots, read)
         # What another round has just locked the limits of keeps its room, too.
-        locked = [(q.id, each) for q in ready if q.id not in limits for each in waiting_lines[q.id]]
-        self._keep_room(site, [*((queue, line) for line, queue in queue_of.items()), *locked])
+        locked = [each for q in ready if q.id not in limits for each in waiting_lines[q.id]]
+        fitting = [(queue.id, each) for queue in ready for each in waiting_lines[queue.id]]
+        self._keep_room(site, fitting, {*queue_of, *locked})
         division = Division(
             claimants,
             place=site.book,
@@ -300,26 +301,30 @@ class Allocation:
             limits[queue_id] = limit
         return limits
 
-    def _keep_room(self, site: Site, ready: Sequence[tuple[int, WaitingLine]]) -> None:
+    def _keep_room(
+        self, site: Site, fitting: Sequence[tuple[int, WaitingLine]], open_lines: set[WaitingLine]
+    ) -> None:
         """Keep room for sessions that have a reservation, and reserve nodes for starved ones.
 
         Otherwise smaller sessions, which fit whenever anything ends, would take the room forever.
+        `fitting` are the lines that fit now, by queue. No limit holds back those in `open_lines`.
         """
         full = self._within_limits(site.full)
-        hesitant = self._within_limits(site.hesitant)
-        waiting = [(queue.id, line) for queue, line in (*full, *hesitant)]
-        kept = self._kept.keep(site, [*waiting, *ready])
+        open_lines.update(line for _, line in (*full, *self._within_limits(site.hesitant)))
+        others = [(queue.id, line) for queue, line in (*site.full, *site.hesitant)]
+        self._kept.keep(site, [*others, *fitting], open_lines)
         lines = self._starved_lines(full)
-        if not lines or (kept and kept + self._part(lines[0]) > MOST_RESERVED):
+        if not lines or self._kept.is_enough(lines[0]):
             return
         # Of rounds of several executors one reserves at a time, and the others leave it to their
-        # next round. So it sees what they have reserved, and nobody gets room on two executors.
+        # next round. So it sees what they have reserved: nobody gets room on two executors, and
+        # together they keep no more than they may.
         if not try_lock(AdvisoryLock.RESERVATIONS):
             return
-        for line in self._without_room(lines):
-            if kept and kept + self._part(line) > MOST_RESERVED:
-                break
-            kept += self._kept.reserve(site, line)
+        lines = self._without_room(lines)
+        if lines:
+            elsewhere = part_kept_elsewhere(self._executor, self._usage.pool, self._alive)
+            self._kept.reserve(site, lines, elsewhere)
 
     def _within_limits(
         self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]

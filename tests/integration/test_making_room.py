@@ -18,7 +18,7 @@ from scheduler.models import Executor, Lease, Preemption, QueueBelow, Reservatio
 from scheduler.services.expire import leases_expire
 from scheduler.services.preemptions import MadeRoom, room_make
 from sessions_app.instruments import registry
-from sessions_app.models import PriorityClass, Project, Session
+from sessions_app.models import PriorityClass, Project, Queue, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
@@ -240,6 +240,20 @@ def test_no_second_plan_is_made_during_a_grace_of_hours(at: Project, played: Age
     later(7000)
     assert room_make() == NOTHING
     assert list(Reservation.objects.values_list("session_id", flat=True)) == [high.pk]
+
+
+def test_room_is_kept_while_a_limit_holds_the_session_back(
+    at: Project, played: Agent, full: list[Session]
+) -> None:
+    queue = factories.queue(at, "few", resource_limits={"cpu": 4})
+    high = submit(at, priority_class="high", queue="few", resources={"cpu": "4"})
+    assert room_make() == MadeRoom(1, 2)
+    Queue.objects.filter(pk=queue.pk).update(resource_limits={"cpu": 3})
+    submit(at, resources={"cpu": "2"})
+    played.fail(*stopping(), **STOPPED)
+    assert played.lease() == []
+    Queue.objects.filter(pk=queue.pk).update(resource_limits={"cpu": 4})
+    assert played.lease() == [high.pk]
 
 
 @pytest.mark.parametrize("how", ["expired", "by the executor"])

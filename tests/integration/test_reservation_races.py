@@ -32,7 +32,7 @@ def sessions_kept() -> set[UUID]:
 
 
 def test_rounds_at_once_reserve_for_each_session_once(at: Project, owner: User) -> None:
-    names = [each.executor.name for each in pressed(owner, "one", "two", "three")]
+    names = [each.executor.name for each in pressed(owner, "one", "two", "three", nodes=3)]
     large = starving(at, owner, 2)
     for _ in range(TIMES):
         Reservation.objects.all().delete()
@@ -47,12 +47,32 @@ def test_rounds_at_once_reserve_for_each_session_once(at: Project, owner: User) 
 def test_a_round_that_read_before_another_reserved_reserves_nothing(
     at: Project, owner: User
 ) -> None:
-    one, two = pressed(owner, "one", "two")
+    one, two = pressed(owner, "one", "two", nodes=4)
     first, second = starving(at, owner, 2)
     with just_before("pg_try_advisory_xact_lock", two.lease):
         one.lease()
     assert [(name, session) for name, session, _ in kept()] == [("two", first), ("one", second)]
-    assert twice() == []
+
+
+def test_a_round_sees_that_another_has_just_reserved_a_quarter(at: Project, owner: User) -> None:
+    one, two = pressed(owner, "one", "two")
+    first, _ = starving(at, owner, 2)
+    with just_before("pg_try_advisory_xact_lock", two.lease):
+        one.lease()
+    assert [(name, session) for name, session, _ in kept()] == [("two", first)]
+
+
+def test_rounds_at_once_keep_a_quarter_of_the_pool_together(at: Project, owner: User) -> None:
+    names = [each.executor.name for each in pressed(owner, *"abcdefgh", nodes=1)]
+    starving(at, owner, 8)
+    for _ in range(2):
+        Reservation.objects.all().delete()
+        race(*(lambda name=name: lease_round(name, 1) for name in names[:4]))
+        assert len(kept()) in {1, 2}
+        race(*(lambda name=name: lease_round(name, 1) for name in names[4:]))
+        for name in names:
+            lease_round(name, 1)
+        assert (len(kept()), twice()) == (2, [])
 
 
 def test_a_round_does_not_wait_for_one_that_reserves(at: Project, owner: User) -> None:

@@ -174,33 +174,49 @@ def starving(at: Project, owner: User, count: int) -> list[UUID]:
 
 
 def test_a_session_has_room_kept_on_one_executor_only(at: Project, owner: User) -> None:
-    agents = pressed(owner, "one", "two", "three")
-    large = starving(at, owner, 5)
+    agents = pressed(owner, "one", "two", nodes=8)
+    large = starving(at, owner, 2)
     for _ in range(2):
         for each in agents:
             each.lease()
-    # A quarter of two nodes is less than one node, and one always is.
-    assert [(name, session) for name, session, _ in kept()] == [
-        ("one", large[0]),
-        ("two", large[1]),
-        ("three", large[2]),
-    ]
+    assert [(name, session) for name, session, _ in kept()] == [("one", each) for each in large]
 
 
+@pytest.mark.parametrize(
+    "out",
+    [
+        {"cordoned": True},
+        {"trouble": "no token"},
+        {"last_seen_at": timezone.now() - timedelta(days=1)},
+    ],
+)
 def test_room_on_an_executor_that_starts_nothing_is_kept_for_nobody(
-    at: Project, owner: User
+    at: Project, owner: User, out: dict[str, Any]
 ) -> None:
     one, two = pressed(owner, "one", "two")
-    (large,) = starving(at, owner, 1)
+    large, _ = starving(at, owner, 2)
     one.lease()
     two.lease()
     assert [name for name, _, _ in kept()] == ["one"]
-    Executor.objects.filter(name="one").update(cordoned=True)
+    Executor.objects.filter(name="one").update(**out)
     two.lease()
-    assert [name for name, _, _ in kept()] == ["one", "two"]
-    Executor.objects.filter(name="one").update(cordoned=False)
+    # It counts for nobody's quarter either.
+    assert [(name, session) for name, session, _ in kept()] == [("one", large), ("two", large)]
+    back = {"cordoned": False, "trouble": "", "last_seen_at": timezone.now()}
+    Executor.objects.filter(name="one").update(**back)
     two.lease()
     assert [(name, session) for name, session, _ in kept()] == [("one", large)], "the first stays"
+
+
+def test_a_quarter_of_the_pool_is_kept_at_most(at: Project, owner: User) -> None:
+    one, two = pressed(owner, "one", "two", nodes=8)
+    large = starving(at, owner, 6)
+    for each in (one, two, one):
+        each.lease()
+    assert [(name, session) for name, session, _ in kept()] == [
+        *(("one", each) for each in large[:2]),
+        *(("two", each) for each in large[2:4]),
+    ]
 
 
 def test_a_quarter_of_an_executor_is_kept_at_most(at: Project, owner: User) -> None:
@@ -210,6 +226,29 @@ def test_a_quarter_of_an_executor_is_kept_at_most(at: Project, owner: User) -> N
     one.lease()
     assert [session for _, session, _ in kept()] == large[:2]
     assert len({nodes[0] for _, _, nodes in kept()}) == 2
+
+
+def test_many_small_executors_keep_a_quarter_together(at: Project, owner: User) -> None:
+    agents = pressed(owner, *(f"e{k}" for k in range(10)), nodes=1)
+    large = starving(at, owner, 10)
+    for each in agents:
+        each.lease()
+    assert [(name, session) for name, session, _ in kept()] == [("e0", large[0]), ("e1", large[1])]
+
+
+def test_what_others_keep_is_read_only_for_starved_sessions(at: Project, owner: User) -> None:
+    one, two = pressed(owner, "one", "two")
+    statements = []
+    for count in (0, 1):
+        starving(at, owner, count)
+        one.lease()
+        submit(at, owner=owner, resources={"cpu": "1"})
+        with CaptureQueriesContext(connection) as found:
+            two.lease()
+        asked = [each["sql"] for each in found if "scheduler_reservation" in each["sql"]]
+        # The lock of the executor's row reads its own.
+        statements.append(len([sql for sql in asked if "FOR NO KEY UPDATE" not in sql]))
+    assert statements == [0, 1], "who is starved, and has no room elsewhere"
 
 
 def test_a_gang_has_a_suspect_node_kept_if_it_needs_it(at: Project, owner: User) -> None:
