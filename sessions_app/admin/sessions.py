@@ -32,7 +32,9 @@ from sessions_app.admin.filters import (
 )
 from sessions_app.api.render.session_render import attempt_json, decision_of, session_json
 from sessions_app.core.errors import DomainError, NotFound
-from sessions_app.core.states import WAITING_RETRY, Phase, Status
+from sessions_app.core.progress_words import progress_shown
+from sessions_app.core.retry_changes import changes_words
+from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Session
 from sessions_app.selectors.resource_changes import resources_granted
@@ -40,6 +42,7 @@ from sessions_app.selectors.session_pages import ids_beginning
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
 from sessions_app.selectors.tenants import projects_all
 from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.logs import log_tail
 from sessions_app.services.sessions.preempt import session_preempt
@@ -63,10 +66,16 @@ def _retry(found: Session, by: str) -> UUID:
     return session_retry(found.pk, found.root_id, by=by)
 
 
+def _give_up(found: Session, by: str) -> UUID:
+    chain_give_up(found.pk, found.root_id, by=by)
+    return found.pk
+
+
 _ACTS: dict[str, tuple[Callable[[Session, str], UUID], str]] = {
     "cancel": (_cancel, "Its chain is cancelled."),
     "preempt": (_preempt, "It is preempted."),
     "retry": (_retry, "This is the new attempt."),
+    "give_up": (_give_up, "The chain has ended; it is no longer parked."),
 }
 """What the buttons of a page do, which returns the session to show, and what is said then."""
 
@@ -135,7 +144,7 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
         act, done = _ACTS.get(request.POST.get("do", ""), (None, ""))
         back = HttpResponseRedirect(change_url("session", session_id))
         if request.method != "POST" or act is None:
-            messages.error(request, "A session can be cancelled, preempted or retried.")
+            messages.error(request, "A session can be cancelled, preempted, retried or given up.")
             return back
         try:
             shown = act(session_get(actor_of(request), session_id), operator(request))
@@ -226,8 +235,10 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
     tip = chain[-1]
     over = tip.phase == Phase.FINAL and tip.retry_state not in WAITING_RETRY
     failed = found.pk == tip.pk and found.status in {Status.ERROR, Status.CANCELLED}
+    shown = session_json(found, actor_of(request))
     return {
-        "session": session_json(found, actor_of(request)),
+        "session": shown,
+        "progress": progress_shown(shown["progress"], live=found.finished_at is None),
         "attempts": [_attempt(attempt) | {"granted": granted.get(attempt.pk)} for attempt in chain],
         "children": [a for a in chain if a.parent_id == found.pk],
         **(decision_context(found, decision) if decision else {"decision": None}),
@@ -238,6 +249,7 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
         "cancellable": not over and found.root.cancel_requested_at is None,
         "preemptible": found.phase == Phase.LIVE and found.status != Status.TERMINATING,
         "retryable": failed,
+        "parked": found.pk == tip.pk and found.retry_state == RetryState.PARKED,
         "retry_changes_url": reverse("session-retry-changes", args=[found.pk]),
         "status_label": STATUS_LABELS[found.status],
     }
@@ -245,8 +257,11 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
 
 def _attempt(attempt: Session) -> dict[str, Any]:
     decision = decision_of(attempt)
+    shown = attempt_json(attempt)
     return {
-        **attempt_json(attempt),
+        **shown,
+        "told": progress_shown(shown["progress"], live=attempt.finished_at is None),
+        "changed": changes_words(attempt.changes),
         "label": STATUS_LABELS[attempt.status],
         "preemption": attempt.preemption,
         "delay": decision.delay if decision and decision.action == "retry" else None,

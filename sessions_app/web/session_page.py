@@ -22,6 +22,7 @@ from sessions_app.api.render.session_render import (
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.core.chain_runs import Run, runs
 from sessions_app.core.errors import DomainError, NotFound
+from sessions_app.core.progress_words import progress_shown
 from sessions_app.core.retry_changes import changes_words
 from sessions_app.core.states import GRANTED_RETRY, LIVE_STATUSES, RetryState, Status
 from sessions_app.eventlog.event_json import event_json
@@ -33,7 +34,6 @@ from sessions_app.selectors.sessions import chain_attempts, is_over, session_eve
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
-from sessions_app.web.progress_words import progress_shown
 from sessions_app.web.visitor import visitor
 
 EVENTS = 500

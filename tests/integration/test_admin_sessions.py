@@ -7,11 +7,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from scheduler.models import Lease
 from sessions_app.admin import base, filters, sessions
 from sessions_app.core.states import RetryState, Status
+from sessions_app.locks import database_now
 from sessions_app.models import LogChunk, PreparedAction, Project, Session
 from sessions_app.services.chains.dependants import dependants_release
 from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.manual_retry import session_retry
 from tests import factories
 from tests.audit import audited_acts
 from tests.integration.admin import messages_of, operator, text_of, url
@@ -186,7 +189,7 @@ def test_the_buttons_of_a_page_retry_and_cancel(client: Client, project: Project
     assert list(acts) == ["retry.dispatch", "session.cancel"]
     for junk in ({}, {"do": "explode"}):
         assert messages_of(client.post(address, junk, follow=True)) == [
-            "A session can be cancelled, preempted or retried."
+            "A session can be cancelled, preempted, retried or given up."
         ]
     unknown = "/admin/sessions_app/session/00000000-0000-0000-0000-000000000000/act/"
     assert client.post(unknown, {"do": "cancel"}).status_code == 302
@@ -247,6 +250,52 @@ def test_parked_chains_are_retried_or_given_up(client: Client, project: Project)
         "exhausted",
     ]
     assert audited_acts().filter(action="retry.give_up", actor="root").count() == 1
+
+
+def test_a_parked_chain_is_given_up_on_its_page(client: Client, project: Project) -> None:
+    session, broken = factories.parked(project), failed(project)
+    button = 'value="give_up"'
+    pages = {each.pk: url(SESSIONS, "change", each.pk) for each in (session, broken)}
+    assert button in client.get(pages[session.pk]).content.decode()
+    assert button not in client.get(pages[broken.pk]).content.decode()
+    act = "/admin/sessions_app/session/{}/act/"
+    refused = client.post(act.format(broken.pk), {"do": "give_up"}, follow=True)
+    assert messages_of(refused) == ["The session is not the newest attempt of a parked chain."]
+    page = client.post(act.format(session.pk), {"do": "give_up"}, follow=True)
+    assert messages_of(page) == ["The chain has ended; it is no longer parked."]
+    assert button not in page.content.decode()
+    assert factories.reread(session).retry_state == RetryState.EXHAUSTED
+    (entry,) = audited_acts().filter(action="retry.give_up")
+    assert (entry.actor, entry.object_id) == ("root", str(session.pk))
+
+
+def test_a_page_shows_how_far_a_run_is_and_where_it_goes_on(
+    client: Client, project: Project
+) -> None:
+    session = factories.start(factories.submit(project))
+    told = {"step": 30, "of": 120, "note": "epoch 2", "best": 30, "rate": 0.5}
+    told |= {"at": "2026-01-02T03:04:05+00:00", "checkpoint": "s3://a/<b>", "checkpoint_step": 25}
+    Lease.objects.create(
+        session=session,
+        executor=factories.executor("e"),
+        fencing_token=session.fencing_token or 0,
+        granted_at=database_now(),
+        progress=told,
+    )
+    page = client.get(url(SESSIONS, "change", session.pk))
+    text = text_of(page)
+    assert "step 30 of 120 (25 %) 30/min, 3 min left, epoch 2" in text
+    assert "Checkpoint of step 25: s3://a/&lt;b&gt;" in text
+    assert '<progress class="bar" value="25" max="100"' in page.content.decode()
+    assert text.count("step 30 of 120 (25 %)") == 2, "also in the row of its chain"
+
+
+def test_the_chain_shows_what_a_retry_changed(client: Client, project: Project) -> None:
+    session = failed(project, image="train:1")
+    changes = {"image": "train:2", "environ": {"MODE": "safe"}, "reason": "fixed"}
+    child = session_retry(session.pk, session.root_id, by="ann", changes=changes)
+    text = text_of(client.get(url(SESSIONS, "change", child)))
+    assert "changed: image train:2, environ MODE; fixed" in text
 
 
 @pytest.mark.parametrize("name", ["cancel_chains", "retry_sessions"])

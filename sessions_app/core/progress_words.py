@@ -1,4 +1,4 @@
-"""How far a session is, in words for its page. Pure."""
+"""How far a session is, in words for its pages. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
