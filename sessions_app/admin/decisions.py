@@ -6,13 +6,15 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
-from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.contrib.filters.admin import AutocompleteSelectFilter, DropdownFilter
 
+from retry.engine.decision import BREAKER, PARKED, SHARED_BUDGET, SWITCH
 from retry.units.durations import in_words
 from sessions_app.admin.base import LookedUpAdmin, OwnPage, column, read_only
 from sessions_app.admin.cells import coming, past, session_link, short
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter
+from sessions_app.core.states import BY_SWITCH
 from sessions_app.models import RetryDecision
 from sessions_app.selectors.session_pages import ids_beginning
 
@@ -29,6 +31,25 @@ class DecisionStateFilter(RetryStateFilter):
     prefix = "session__"
 
 
+class HeldForFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyped
+    """Filters by what holds a retry. Each kind has its index of held decisions."""
+
+    title = "held for"
+    parameter_name = "held_for"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(kind, kind.replace("_", " ")) for kind in _HOLDS]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return what is held so; unknown words filter nothing."""
+        named = _HOLDS.get(str(self.value()))
+        return queryset if named is None else queryset.filter(state="held", held_for__in=named)
+
+
+_HOLDS = {SWITCH: BY_SWITCH, **{kind: [kind] for kind in (BREAKER, SHARED_BUDGET, PARKED)}}
+"""What can hold a retry, and how rows name it."""
+
+
 @admin.register(RetryDecision)
 class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     """The decisions, one for each failed session, newest session first."""
@@ -37,6 +58,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
         "failed",
         "project",
         "verdict",
+        "held",
         "reason",
         "cause",
         "payer",
@@ -48,6 +70,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     joined = ("session__project__domain",)
     list_filter = (
         DecisionStateFilter,
+        HeldForFilter,
         DecisionCauseFilter,
         ("session__project", AutocompleteSelectFilter),
     )
@@ -94,6 +117,13 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     )
     def verdict(self, decision: RetryDecision) -> str:
         return decision.state
+
+    @column("held for")
+    def held(self, decision: RetryDecision) -> str:
+        if decision.state != "held":
+            return "-"
+        kind = (decision.held_for or SWITCH).replace("_", " ")
+        return f"{kind}: {decision.held_key}" if decision.held_key else kind
 
     @column("rule or budget")
     def payer(self, decision: RetryDecision) -> str:

@@ -85,6 +85,44 @@ def test_a_sessions_page_shows_the_same(client: Client, failed: Session) -> None
     assert "memory 2Gi → 4Gi" in text_of(client.get(url(SESSION, "change", child.pk)))
 
 
+def test_what_holds_a_retry_is_shown_and_found(client: Client, project: Project) -> None:
+    parked = factories.parked(project)
+    asked: dict[str, Any] = {"retry_policy": factories.policy(retry_delay=3600)}
+    waits, *others = (
+        factories.settle(factories.start(factories.submit(project, **asked))) for _ in range(4)
+    )
+    key = f"project:{project.pk}"
+    holds = [("breaker", f"{key}/0123456789ab"), ("shared_budget", key), ("", "")]
+    for session, (kind, held_key) in zip(others, holds, strict=True):
+        RetryDecision.objects.filter(pk=session.pk).update(
+            state="held", held_for=kind, held_key=held_key
+        )
+    breaker, budget, switch = (each.pk for each in others)
+    found = {
+        kind: {
+            row.pk
+            for row in client.get(f"{url(DECISION)}?held_for={kind}").context["cl"].result_list
+        }
+        for kind in ("breaker", "shared_budget", "switch", "parked", "nonsense")
+    }
+    everything = {parked.pk, waits.pk, breaker, budget, switch}
+    assert found == {
+        "breaker": {breaker},
+        "shared_budget": {budget},
+        "switch": {switch},
+        "parked": {parked.pk},
+        "nonsense": everything,
+    }
+    rows = text_of(client.get(url(DECISION)))
+    assert f"breaker: {key}/0123456789ab" in rows
+    assert f"shared budget: {key}" in rows
+    page = text_of(client.get(url(DECISION, "change", breaker)))
+    assert f"Held for: breaker {key}/0123456789ab ." in page
+    assert "Held for: switch." in text_of(client.get(url(DECISION, "change", switch)))
+    assert "Held for: parked, until 2" in text_of(client.get(url(DECISION, "change", parked.pk)))
+    assert "Held for" not in text_of(client.get(url(DECISION, "change", waits.pk)))
+
+
 def test_a_refusal_is_told_in_words(client: Client, project: Project) -> None:
     session = factories.settle(factories.start(factories.submit(project)))
     text = text_of(client.get(url(DECISION, "change", session.pk)))
