@@ -235,6 +235,14 @@ def lock_node(executor_id: int, name: str) -> Node | None:
     return rows.filter(executor=executor_id, name=name).first()
 
 
+def lock_node_rows(nodes: Collection[int]) -> list[Node]:
+    """Lock the rows of nodes before a person changes them, after the figures: their sweep writes
+    many rows, too."""
+    lock_nodes()
+    rows = Node.objects.select_for_update(of=("self",), no_key=True).select_related("executor")
+    return list(rows.filter(pk__in=nodes).order_by("address"))
+
+
 def try_lock(lock: AdvisoryLock) -> bool:
     """Take an advisory lock until the transaction ends. Return False if somebody else has it."""
     with connection.cursor() as cursor:

@@ -12,7 +12,7 @@ SERVER = ("reprise", "scheduler", "sessions_app")
 PRODUCT = (*SERVER, "retry", "podspec", "loglines", "runlines", "variables", "executor", "client")
 DOORS = (
     *("sessions_app/api/", "sessions_app/web/", "sessions_app/admin/", "sessions_app/forms/"),
-    *("scheduler/api/", "scheduler/web/", "scheduler/admin.py"),
+    *("scheduler/api/", "scheduler/web/", "scheduler/admin/"),
     *("reprise/admin_site/", "reprise/front/", "reprise/graphql/", "reprise/http/"),
     *("reprise/operations/page.py", "reprise/operations/views.py"),
 )

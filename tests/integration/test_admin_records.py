@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from scheduler.admin import ExecutorAdmin
+from scheduler.admin.executors import ExecutorAdmin
 from scheduler.models import Executor, Lease, QueueUsage
 from sessions_app.models import ApiToken, AuditLog, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role

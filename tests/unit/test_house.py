@@ -88,7 +88,7 @@ def test_every_exception_is_one() -> None:
         (row_locks, SERVICE, 'sql += " FOR KEY\\n  SHARE OF p"'),
         (managers, DOOR, "Queue.objects.all()"),
         (managers, "sessions_app/admin/x.py", "self.model._default_manager.none()"),
-        (managers, "scheduler/admin.py", "Lease.objects.filter()"),
+        (managers, "scheduler/admin/x.py", "Lease.objects.filter()"),
         (
             statuses,
             SERVICE,

@@ -1,10 +1,14 @@
 """What operators decide about nodes: quarantine, and release."""
 
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
 from django.db import transaction
 
-from scheduler.locks import lock_node
+from scheduler.locks import lock_node, lock_node_rows
 from scheduler.models import Executor, Node
-from scheduler.services.nodes.telling import release_tell
+from scheduler.services.nodes.telling import releases_tell
 from sessions_app import wakeups
 from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.locks import database_now
@@ -19,18 +23,40 @@ def node_quarantine(executor: Executor, name: str, *, reason: str, by: str) -> N
 
     Raises `NotFound` if the executor has no such node, `InvalidInput` without a reason.
     """
-    if not reason.strip():
-        raise InvalidInput({"reason": ["Say why it is in quarantine."]})
+    _require(reason)
     with transaction.atomic():
         node = _locked(executor, name)
-        if node.quarantined_at is None or node.quarantine_reason != reason:
-            now = database_now()
+        _quarantine([node], reason=reason, by=by)
+    return node
+
+
+def nodes_quarantine(nodes: Collection[int], *, reason: str, by: str) -> int:
+    """Do the same with many nodes, given by their ids, in a fixed number of statements.
+
+    Return the number of those that changed. Raises `InvalidInput` without a reason.
+    """
+    _require(reason)
+    with transaction.atomic():
+        return _quarantine(lock_node_rows(nodes), reason=reason, by=by)
+
+
+def _require(reason: str) -> None:
+    if not reason.strip():
+        raise InvalidInput({"reason": ["Say why it is in quarantine."]})
+
+
+def _quarantine(nodes: Sequence[Node], *, reason: str, by: str) -> int:
+    changed = [
+        node for node in nodes if node.quarantined_at is None or node.quarantine_reason != reason
+    ]
+    if changed:
+        now = database_now()
+        for node in changed:
             node.quarantined_at = node.quarantined_at or now
             node.quarantined_by, node.quarantine_reason = by, reason
-            node.save(update_fields=_QUARANTINE)
-            details = {"reason": reason}
-            audit_append([AuditRow(by, "node.quarantine", "node", node.address, details)], now=now)
-    return node
+        Node.objects.bulk_update(changed, _QUARANTINE)
+        _audit("node.quarantine", changed, {"reason": reason}, by=by, now=now)
+    return len(changed)
 
 
 def node_release(executor: Executor, name: str, *, by: str) -> Node:
@@ -40,19 +66,45 @@ def node_release(executor: Executor, name: str, *, by: str) -> Node:
     """
     with transaction.atomic():
         node = _locked(executor, name)
-        if node.quarantined_at is None and node.suspected_until is None:
-            return node
-        now = database_now()
-        node.quarantined_at, node.quarantined_by, node.quarantine_reason = None, "", ""
-        if suspect := node.suspected_until is not None:
-            node.suspected_until, node.cleared_at = None, now
-        node.counted_from = now
-        node.save(update_fields=(*_QUARANTINE, *_SUSPICION))
-        if suspect:
-            release_tell(node, now=now)
-        audit_append([AuditRow(by, "node.release", "node", node.address)], now=now)
-        wakeups.work_after_commit()
+        _release([node], by=by)
     return node
+
+
+def nodes_release(nodes: Collection[int], *, by: str) -> int:
+    """Do the same with many nodes, given by their ids, in a fixed number of statements.
+
+    Return the number of those that changed.
+    """
+    with transaction.atomic():
+        return _release(lock_node_rows(nodes), by=by)
+
+
+def _release(nodes: Sequence[Node], *, by: str) -> int:
+    suspect = [node for node in nodes if node.suspected_until is not None]
+    changed = [
+        node
+        for node in nodes
+        if node.quarantined_at is not None or node.suspected_until is not None
+    ]
+    if changed:
+        now = database_now()
+        for node in changed:
+            node.quarantined_at, node.quarantined_by, node.quarantine_reason = None, "", ""
+            node.counted_from = now
+        for node in suspect:
+            node.suspected_until, node.cleared_at = None, now
+        Node.objects.bulk_update(changed, (*_QUARANTINE, *_SUSPICION))
+        if suspect:
+            releases_tell(suspect, now=now)
+        _audit("node.release", changed, {}, by=by, now=now)
+        wakeups.work_after_commit()
+    return len(changed)
+
+
+def _audit(
+    verb: str, nodes: Sequence[Node], details: dict[str, Any], *, by: str, now: datetime
+) -> None:
+    audit_append([AuditRow(by, verb, "node", node.address, details) for node in nodes], now=now)
 
 
 def _locked(executor: Executor, name: str) -> Node:

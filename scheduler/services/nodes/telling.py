@@ -28,9 +28,9 @@ def suspicions_tell(nodes: Collection[int], *, began: bool, now: datetime) -> No
     )
 
 
-def release_tell(node: Node, *, now: datetime) -> None:
-    """Tell webhooks that a person has ended a suspicion; the audit log has it from the caller."""
-    _webhooks_tell([node], began=False, now=now)
+def releases_tell(nodes: Collection[Node], *, now: datetime) -> None:
+    """Tell webhooks that a person has ended suspicions; the audit log has it from the caller."""
+    _webhooks_tell(nodes, began=False, now=now)
 
 
 def _webhooks_tell(nodes: Collection[Node], *, began: bool, now: datetime) -> None:

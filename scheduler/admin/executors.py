@@ -19,7 +19,7 @@ from unfold.widgets import (
 )
 
 from scheduler.core.labels import labels_read, labels_text
-from scheduler.models import Avoids, Executor, Lease, Node, Placement, Preemption
+from scheduler.models import Avoids, Executor, Lease, Placement
 from scheduler.selectors import executor_leases
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
@@ -305,62 +305,3 @@ class LeaseAdmin(ReadOnlyAdmin):
     @column("lost")
     def lost(self, lease: Lease) -> str:
         return past(lease.lost_at)
-
-
-@admin.register(Node)
-class NodeAdmin(ReadOnlyAdmin):
-    """The admin page of nodes: which are suspect, and which are in quarantine."""
-
-    list_display = ("address", "node_state", "present", "until", "reason", "quarantine_reason")
-    list_filter = (("executor", AutocompleteSelectFilter),)
-    list_select_related = ("executor",)
-    search_fields = ("address__startswith",)
-    ordering = ("address",)
-    fields = (
-        "address", "node_state", "present", "suspected_at", "suspected_until", "reason",
-        "quarantined_at", "quarantined_by", "quarantine_reason",
-    )  # fmt: skip
-    readonly_fields = fields
-
-    @column("state", label={"open": "success", "suspect": "warning", "quarantined": "danger"})
-    def node_state(self, node: Node) -> str:
-        return str(node.state.value)
-
-    @column("suspect until")
-    def until(self, node: Node) -> str:
-        return "" if node.suspected_until is None else f"{node.suspected_until:%Y-%m-%d %H:%M} UTC"
-
-
-@admin.register(Preemption)
-class PreemptionAdmin(ReadOnlyAdmin):
-    """The admin page of preemptions: who made room for whom, or would have in a dry run."""
-
-    list_display = ("victim", "taker", "executor", "rule", "dry_run", "planned")
-    list_filter = (("executor", AutocompleteSelectFilter), "dry_run")
-    list_select_related = ("executor",)
-    ordering = ("-planned_at", "-pk")
-    fields = (
-        "victim", "victim_class", "taker", "taker_class", "executor", "nodes", "rule", "dry_run",
-        "planned_at", "until",
-    )  # fmt: skip
-    readonly_fields = fields
-
-    @column("made room")
-    def victim(self, made: Preemption) -> str:
-        return session_link(made.victim_id)
-
-    @column("for")
-    def taker(self, made: Preemption) -> str:
-        return session_link(made.taker_id)
-
-    @column("value of its class")
-    def victim_class(self, made: Preemption) -> int:
-        return made.victim_rank
-
-    @column("value of that one's class")
-    def taker_class(self, made: Preemption) -> int:
-        return made.taker_rank
-
-    @column("planned")
-    def planned(self, made: Preemption) -> str:
-        return past(made.planned_at)
