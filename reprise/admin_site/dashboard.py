@@ -61,6 +61,7 @@ _PAGES: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Priority classes", "low_priority", "sessions_app_priorityclass"),
             ("Retry defaults", "tune", "sessions_app_retrydefaults"),
             ("Switches", "toggle_on", "sessions_app_retrysettings"),
+            ("Failures", "fingerprint", "sessions_app_failuresignature"),
             ("Breakers", "power_off", "sessions_app_breaker"),
         ),
     ),

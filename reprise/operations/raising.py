@@ -48,16 +48,10 @@ def raisable(of: ConfigScope | Queue) -> Raisable:
         name, key = f"{of.project.address}/{of.name}", f"queue:{of.pk}"
         row: RetrySettings | Queue | None = of
     else:
-        name, key, row = of.name, _key(of), settings_of(of)
+        name, key, row = of.name, of.budget_key, settings_of(of)
     if row is None or row.retry_budget is None:
         raise NotFound(f"{name} has no shared retry budget")
     return Raisable(of, row, key, name, SharedBudget.model_validate(row.retry_budget))
-
-
-def _key(scope: ConfigScope) -> str:
-    if scope.project is not None:
-        return f"project:{scope.project.pk}"
-    return "cluster" if scope.domain is None else f"domain:{scope.domain.pk}"
 
 
 def burst_raise(found: Raisable, typed: str, *, by: str) -> int:

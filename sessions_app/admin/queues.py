@@ -4,10 +4,12 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from sessions_app.admin.base import OperatorChangeList, RecordAdmin, column, operator
+from sessions_app.admin.budgets import budget_context
 from sessions_app.admin.cells import folded, measure
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.policy_list import NAMED
@@ -99,12 +101,12 @@ class QueueAdmin(RecordAdmin):
     autocomplete_fields = ("project",)
     fieldsets = (
         (None, {"fields": ("project", "name", "is_default", "priority_factor", LIMITS, TIMES)}),
-        ("Usage", {"fields": ("share", "used")}),
+        ("Usage", {"fields": ("share", "used", "budget")}),
         ("Retries", {"fields": (FIELD, BREAKER, BUDGET)}),
         ("Cordon", {"fields": ("cordoned", "cordon_reason")}),
     )
     add_fieldsets = (fieldsets[0], *fieldsets[2:])
-    readonly_fields = ("share", "used")
+    readonly_fields = ("share", "used", "budget")
     fixed_fields = ("project", "name")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -113,6 +115,13 @@ class QueueAdmin(RecordAdmin):
             return False
         used = queue_has_sessions(obj)
         return not used and super().has_delete_permission(request, obj)
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Read the queue, and how its budget stands: its page asks for each column repeatedly."""
+        found = super().get_object(request, object_id, from_field)
+        if found is not None:
+            found.standing = budget_context(f"queue:{found.pk}")
+        return found
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
         queue_save(record, by=operator(request), fields=form.changed_data)
@@ -153,6 +162,11 @@ class QueueAdmin(RecordAdmin):
         usage = getattr(queue, "usage", None)
         held = usage.used if usage else {}
         return ", ".join(f"{name} {amount}" for name, amount in held.items()) or "-"
+
+    @column("retry budget")
+    def budget(self, queue: Any) -> SafeString | str:
+        shown = {"budget": queue.standing}
+        return render_to_string("admin/_budget.html", shown) if queue.standing else "-"
 
     @column("retry policies")
     def policies(self, queue: Queue) -> SafeString | str:

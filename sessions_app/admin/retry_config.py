@@ -23,6 +23,7 @@ from retry.engine.decision import GLOBAL_MAX_RETRIES
 from retry.policies.limits import UNLIMITED, Limit, limit_of, most_of
 from retry.policies.merge import merge
 from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_errors, column, operator
+from sessions_app.admin.budgets import budget_context
 from sessions_app.admin.cells import change_url, past
 from sessions_app.admin.theme import themed
 from sessions_app.api.requests.whole_numbers import in_short
@@ -332,6 +333,7 @@ class RetrySettingsAdmin(ScopeAdmin):
             "meanings": [(mode.value, text) for mode, text in self.meanings.items()],
             "effective": in_force.mode.value,
             "refuses": in_force.refuses_unfittable,
+            "budget": budget_context(scope.budget_key),
         }
         if not form.is_bound or not form.is_valid():
             return self.page(request, "retry_settings", scope, **context)

@@ -95,6 +95,9 @@ class DomainAdmin(TenantAdmin):
         return self.project_count(domain) if domain.pk else "-"
 
 
+_OF_PROJECT = ("queues", "sessions", "failures", "retries", "created")
+
+
 class ProjectForm(QuotaForm):
     """The form of a project. Its address cannot be changed."""
 
@@ -106,17 +109,15 @@ class ProjectAdmin(TenantAdmin):
     """The projects. One can be deleted if nothing ever ran in it."""
 
     form = ProjectForm
-    list_display = ("address", "domain", "queues", "sessions", "retries", "created")
+    list_display = ("address", "domain", *_OF_PROJECT)
     list_display_links = ("address",)
     list_filter = (("domain", AutocompleteSelectFilter),)
     joined = ("domain",)
     search_fields = ("name__startswith", "domain__name__startswith")
     ordering = ("domain__name", "name")
     autocomplete_fields = ("domain",)
-    fieldsets = (
-        (None, {"fields": ("domain", "name", "queues", "sessions", "retries", "created")}),
-    )
-    readonly_fields = ("queues", "sessions", "retries", "created", "quotas_in_use")
+    fieldsets = ((None, {"fields": ("domain", "name", *_OF_PROJECT)}),)
+    readonly_fields = (*_OF_PROJECT, "quotas_in_use")
     fixed_fields = ("domain", "name")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -158,6 +159,16 @@ class ProjectAdmin(TenantAdmin):
     @column("queues")
     def queues(self, project: Project) -> SafeString | str:
         return link(_list_url("queue", project__id__exact=project.pk), "queues")
+
+    @column("failures")
+    def failures(self, project: Project) -> SafeString | str:
+        """Return links to its failures, and to the page of what its retries were worth."""
+        if not project.pk:
+            return "-"
+        at = (project.domain.name, project.name)
+        worth = link(reverse("project-worth", args=at), "what retries were worth")
+        listed = link(_list_url("failuresignature", project__id__exact=project.pk), "failures")
+        return format_html("{} · {}", listed, worth)
 
     @column("sessions")
     def sessions(self, project: Project) -> SafeString | str:

@@ -24,3 +24,10 @@ class ConfigScope:
     def key(self) -> dict[str, Any]:
         """Return the filter that finds the scope's row."""
         return {"domain": self.domain, "project": self.project}
+
+    @property
+    def budget_key(self) -> str:
+        """Return the key of its shared budget."""
+        if self.project is not None:
+            return f"project:{self.project.pk}"
+        return "cluster" if self.domain is None else f"domain:{self.domain.pk}"

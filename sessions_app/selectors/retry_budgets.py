@@ -1,6 +1,6 @@
 """The shared retry budgets that somebody may see, with what was made of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -53,9 +53,13 @@ _HELD = f"""
         LIMIT {MOST_HELD}) AS waiting
 """
 _HOLDS = f"SELECT ({_HELD}) FROM (SELECT %s::text AS key) AS f"
-_PAGE = f"""
+_SHOWN = f"""
     SELECT f.key, f.name, f.budget, t.spent_since, coalesce(t.spent_times, 0), ({_HELD})
     FROM ({_FOUND}) AS f LEFT JOIN sessions_app_retrybudgetstate t ON t.scope = f.key
+"""
+_ONE = f"{_SHOWN} WHERE f.key = %s"
+_PAGE = f"""
+    {_SHOWN}
     WHERE f.project_id = ANY(%(projects)s::bigint[]) OR f.domain_id = ANY(%(domains)s::bigint[])
         OR %(all)s AND f.project_id IS NULL
     ORDER BY f.level, f.name LIMIT %(limit)s OFFSET %(offset)s
@@ -110,7 +114,19 @@ def budgets_listed(
     }
     with connection.cursor() as cursor:
         cursor.execute(_PAGE, asked)
-        rows = cursor.fetchall()
+        return _shown(cursor.fetchall(), now)
+
+
+def budget_shown(key: str, *, now: datetime) -> BudgetShown | None:
+    """Return the budget of the scope with this key, in two statements; None, in one, if it has
+    none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ONE, [key])
+        found = _shown(cursor.fetchall(), now)
+    return found[0] if found else None
+
+
+def _shown(rows: Sequence[Sequence[Any]], now: datetime) -> list[BudgetShown]:
     budgets = {key: SharedBudget.model_validate_json(text) for key, _, text, *_ in rows}
     standings = standings_of({key: each.limit for key, each in budgets.items()}, now=now)
     return [

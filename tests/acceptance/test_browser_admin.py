@@ -53,7 +53,7 @@ def pages(world: World) -> dict[str, str]:
     queue_usage_refresh()
     past_day(timezone.now())
     found = {"index": "/admin/"}
-    for kind in ("retrydefaults", "queue", "apitoken", "membership", "retrypolicy"):
+    for kind in ("retrydefaults", "queue", "apitoken", "membership", "retrypolicy", "breaker"):
         found[f"{kind}-add"] = url(f"sessions_app_{kind}", "add")
     policy = RetryPolicy.objects.filter(revision=2)[:1].get()
     found["revision"] = url("sessions_app_retrypolicy", "revision", policy.pk, 2)
@@ -123,6 +123,10 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(
     for name in (
         "index",
         "sessions_app_session-change",
+        "scheduler_node-change",
+        "breaker-add",
+        "sessions_app_failuresignature-change",
+        "sessions_app_queue-change",
         "sessions_app_retrydefaults-change",
         "sessions_app_retrypolicy-change",
         "revision",

@@ -164,6 +164,7 @@ class World:
         policy = {"max_retries": 3, "retry_delay": 3600, "jitter": "none"}
         factories.submit(self.project, owner=self.owner, name=name)
         failed = self.chain(name, policy)
+        factories.failure(failed, key=f"{self.made:012x}")
         factories.room_made(self.executor, failed, failed, dry_run=True, taker_rank=1)
         LogChunk.objects.create(session_id=failed.pk, offset=0, data=b"one\ntwo\n")
 
