@@ -1,6 +1,8 @@
 """Another attempt of a chain with something changed: the form beside the button that retries."""
 
+import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +16,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from pydantic import ValidationError
 
+from sessions_app.api.http.policy_text import refusal
+from sessions_app.api.http.problems import field_errors
 from sessions_app.api.requests.bodies import MAX_REASON, SessionRetry
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, permitted
 from sessions_app.core.errors import DomainError, InvalidInput
+from sessions_app.forms.yaml_text import MappingField
 from sessions_app.models import Session
 from sessions_app.selectors.sessions import session_get
 from sessions_app.services.chains.manual_retry import session_retry
@@ -29,6 +34,8 @@ LONGEST = 200_000
 """Most characters of a command, and of all variables."""
 TITLE = "Retry with changes"
 _LINES = forms.Textarea
+_DOCUMENTS = ("retry_policy", "pod_spec")
+_DEEPER = re.compile(r"[.\[]")
 
 
 class RetryChangesForm(forms.Form):
@@ -67,6 +74,18 @@ class RetryChangesForm(forms.Form):
         widget=_LINES,
         help_text="only those that change, one a line: NAME=value; NAME alone removes it",
     )
+    retry_policy = MappingField(
+        rows=3,
+        label="Retry policy",
+        required=False,
+        help_text="as YAML, only the fields that change: max_retries: 5",
+    )
+    pod_spec = MappingField(
+        rows=3,
+        label="Pod specification",
+        required=False,
+        help_text="as YAML; it replaces that of the session as a whole",
+    )
     reason = forms.CharField(
         label="Reason",
         required=False,
@@ -76,8 +95,10 @@ class RetryChangesForm(forms.Form):
 
     asked: dict[str, Any]
 
-    def __init__(self, found: Session, sent: QueryDict | None) -> None:
-        super().__init__(sent, initial=_present(found))
+    def __init__(self, found: Session, sent: QueryDict | None, *, values: bool) -> None:
+        """Take what was sent. With `values` the visitor may see what is set in the pod."""
+        present = _present(found) | ({"pod_spec": found.spec.pod_spec} if values else {})
+        super().__init__(sent, initial=present)
 
     def clean_command(self) -> list[str]:
         """Split the command into its words."""
@@ -115,21 +136,25 @@ class RetryChangesForm(forms.Form):
         try:
             body = SessionRetry.model_validate({"changes": changed, "reason": reason})
         except ValidationError as error:
-            for each in error.errors():
-                names = [str(part) for part in each["loc"] if part != "changes"]
-                self.refuse(".".join(names), str(each["msg"]).removeprefix("Value error, "))
+            for path, texts in field_errors(error).items():
+                self.refuse(path, texts)
             return
         self.asked = body.asked()
 
-    def refuse(self, name: str, text: str) -> None:
-        """Say what is wrong at the field of a name such as `changes.environ`, or for the whole."""
-        field = name.removeprefix("changes.").partition(".")[0]
-        self.add_error(field if field in self.fields else None, text)
+    def refuse(self, path: str, texts: Sequence[str]) -> None:
+        """Say what is wrong at the field of a path such as `changes.environ`, or for the whole."""
+        inner = path.removeprefix("changes.")
+        field = _DEEPER.split(inner, maxsplit=1)[0]
+        if field in _DOCUMENTS:
+            text = self.data.get(field, "")
+            self.add_error(field, refusal(text, {inner: texts}, inside=field))
+        else:
+            self.add_error(field if field in self.fields else None, " ".join(texts))
 
     def shown(self) -> list[Field]:
         """Return the fields as the page shows them."""
-        wide = {"command", "environ"}
-        return [shown_field(bound, wide=bound.name in wide, rows=3) for bound in self]
+        wide = {"command", "environ", *_DOCUMENTS}
+        return [shown_field(bound, wide=bound.name in wide, rows=4) for bound in self]
 
 
 def _present(found: Session) -> dict[str, Any]:
@@ -148,7 +173,9 @@ def _present(found: Session) -> dict[str, Any]:
 def retry_changes(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Show the form; a POST retries the session, and shows the new attempt."""
     found = session_or_404(request, session_id)
-    form = RetryChangesForm(found, request.POST if request.method == "POST" else None)
+    sent = request.POST if request.method == "POST" else None
+    values = permitted(visitor(request), Action.SESSION_VALUES, project=found.project)
+    form = RetryChangesForm(found, sent, values=values)
     if form.is_bound and form.is_valid():
         child = _retry(request, form, session_id)
         if child is not None:
@@ -171,9 +198,9 @@ def _retry(request: HttpRequest, form: RetryChangesForm, session_id: UUID) -> UU
         return session_retry(session_id, found.root_id, by=actor.name, changes=form.asked)
     except InvalidInput as error:
         for name, texts in error.errors.items():
-            form.refuse(name, " ".join(texts))
+            form.refuse(name, texts)
     except DomainError as error:
-        form.refuse("", f"{error.title}: {error.detail}.")
+        form.refuse("", [f"{error.title}: {error.detail}."])
     return None
 
 

@@ -7,7 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.models import Project, Session
+from sessions_app.api.http.documents import yaml_value
+from sessions_app.models import Project, RetryDefaults, Session
 from sessions_app.models.tenants import Role
 from tests import factories
 from tests.integration.test_parked import a_parked
@@ -86,6 +87,48 @@ def test_a_form_without_changes_is_a_plain_retry(lead: Client, project: Project)
     assert (child.spec_id, child.changes) == (session.spec_id, None)
 
 
+def test_a_policy_and_a_pod_are_changed_as_yaml(lead: Client, project: Project) -> None:
+    session = failed(project, pod_spec={"hostname": "one"})
+    changes = sent(
+        retry_policy="# only these\r\nmax_retries: 4\r\nretry_delay: 2.5\r\n",
+        pod_spec="hostname: two\r\nnodeSelector: {zone: b}\r\n",
+    )
+    response = lead.post(address(session), changes)
+    child = factories.tip(session)
+    assert (response.status_code, response["Location"]) == (302, f"/sessions/{child.pk}/")
+    assert child.spec.pod_spec == {"hostname": "two", "nodeSelector": {"zone": "b"}}
+    assert (child.policy["max_retries"], child.policy["retry_delay"]) == (4, 2.5)
+    assert child.changes is not None
+    assert child.changes["retry_policy"] == {"max_retries": 4, "retry_delay": 2.5}
+    assert check_all() == []
+
+
+def test_a_pod_that_is_only_written_in_another_way_stays(lead: Client, project: Project) -> None:
+    pod = {"hostname": "1e3", "containers": [{"name": "main", "tty": True}]}
+    session = failed(project, pod_spec=pod)
+    shown = lead.get(address(session)).context["fields"]
+    (text,) = (field.value for field in shown if field.name == "pod_spec")
+    assert yaml_value(text.encode()) == pod
+    lead.post(address(session), sent(pod_spec=text.replace("\n", "\r\n"), retry_policy="# none"))
+    child = factories.tip(session)
+    assert child.pk != session.pk
+    assert (child.spec_id, child.changes) == (session.spec_id, None)
+
+
+def test_an_emptied_pod_is_none(lead: Client, project: Project) -> None:
+    session = failed(project, pod_spec={"hostname": "one"})
+    assert lead.post(address(session), sent(pod_spec="")).status_code == 302
+    assert not factories.tip(session).spec.pod_spec
+
+
+def test_who_may_not_see_values_is_shown_no_pod(project: Project) -> None:
+    session = failed(project, pod_spec={"containers": [{"env": [{"name": "A", "value": "deep"}]}]})
+    viewer = signed_in(factories.user(project=project, role=Role.VIEWER))
+    assert "deep" not in viewer.get(address(session)).content.decode()
+    member = signed_in(factories.user(project=project))
+    assert "deep" in member.get(address(session)).content.decode()
+
+
 def test_an_empty_limit_takes_it_away(lead: Client, project: Project) -> None:
     session = failed(project, batch_timeout=90)
     assert lead.post(address(session), sent(batch_timeout="")).status_code == 302
@@ -108,12 +151,22 @@ def test_an_empty_limit_takes_it_away(lead: Client, project: Project) -> None:
         ("environ", "=1", "at least 1 character"),
         ("environ", "HIDDEN=1", "secret_environ"),
         ("environ", "A=\x00", "Null characters"),
+        ("retry_policy", "max_retries: [", "not valid YAML"),
+        ("retry_policy", "- max_retries", "must be a YAML mapping"),
+        ("retry_policy", "retry_delay: 1\nmax_retries: -1", "retry_policy.max_retries (line 2): "),
+        ("retry_policy", "retries: 3", "retry_policy.retries (line 1): is not a known field"),
+        ("retry_policy", "max_retries: 5", "(line 1): max_retries is 5, over the bound of 4"),
+        ("pod_spec", "a: 1\na: 2", "is repeated"),
+        ("pod_spec", "hostNetwork: true", "pod_spec: hostNetwork"),
+        ("pod_spec", "containers: 5", "pod_spec: containers: must be"),
+        ("pod_spec", "hostname: a\x00", "Null characters"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_field(
     lead: Client, project: Project, name: str, value: str, words: str
 ) -> None:
     session = failed(project, secret_environ={"HIDDEN": "x"})
+    RetryDefaults.objects.create(bounds={"max_retries": 4})
     response = lead.post(address(session), sent(**{name: value}))
     assert response.status_code == 400
     wrong = {field.name: field.error for field in response.context["fields"] if field.error}

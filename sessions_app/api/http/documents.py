@@ -113,13 +113,13 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-class _Dumper(yaml.CSafeDumper):
-    """Quotes text that `_Loader` would read as another type."""
+class Dumper(yaml.CSafeDumper):
+    """Quotes text that `parse_yaml` would read as another type."""
 
 
 # PyYAML reads JSON's 1e3 as text, because YAML 1.1 wants a dot and a sign in it.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
-for _kind in (_Loader, _Dumper):
+for _kind in (_Loader, Dumper):
     _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
@@ -187,5 +187,5 @@ class YAMLRenderer(JSONRenderer):
         text = super().render(data, *args, **kwargs)
         value = json.loads(text) if text else None
         return yaml.dump(
-            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8"
+            value, Dumper=Dumper, sort_keys=False, allow_unicode=True, encoding="utf-8"
         )
