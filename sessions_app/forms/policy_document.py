@@ -52,7 +52,7 @@ spec:
     # TITLE
     - name: failure-SIGNATURE
       action: Fail             # or Retry, with a retryLimit
-      onSignatures: [SIGNATURE]
+      onSignatures: ["SIGNATURE"]
 """
 
 

@@ -28,8 +28,12 @@ PATHS = {
     "operator": "onExitCodes.operator",
     "codes": "onExitCodes.values",
     "message": "onTerminationMessage.pattern",
+    "categories": "onFailureCategory",
+    "signatures": "onSignatures",
     "limit": "retryLimit",
+    "window": "retryWindow",
     "resets": "resetOnProgress",
+    "same": "stopAfterSame",
     "delay": "backoff.initialDelay",
     "longest": "backoff.maxDelay",
     "multiplier": "backoff.multiplier",
@@ -42,14 +46,20 @@ PATHS = {
 }
 """The place of each field of the form in a rule."""
 _OF_LABELS = ("selector", "executors")
+_OF_NAMES = ("categories", "signatures")
 _CAUSES = sorted(set(RetryCause) - NEVER_CAUSES)
+_LONGEST = 8_192
+"""Most characters of a field: all names that a rule may have in a list."""
 _WHOLE = re.compile(r"-?\d{1,18}")
 _DECIMAL = re.compile(r"-?\d{1,18}\.\d{1,18}")
-_NO_MATCHER = "Say when it applies: choose a cause or a condition, or give exit codes or a message."
+_NO_MATCHER = (
+    "Say when it applies: choose a cause or a condition, or give exit codes, a message, a category "
+    "or a signature."
+)
 
 
 def _text(label: str, help_text: str = "") -> forms.CharField:
-    return forms.CharField(label=label, help_text=help_text, required=False, max_length=4_096)
+    return forms.CharField(label=label, help_text=help_text, required=False, max_length=_LONGEST)
 
 
 def _choice(label: str, *choices: tuple[str, str], help_text: str = "") -> forms.ChoiceField:
@@ -72,12 +82,16 @@ class RuleForm(forms.Form):
     codes = _text("Exit codes", "Such as 2, 65.")
     message = _text("Last words contain", "An RE2 pattern, such as TRANSIENT|connection reset.")
     message.strip = False
+    categories = _text("Failure category", "Names, with commas between them.")
+    signatures = _text("Signature", "12 hex digits; several with commas between them.")
     limit = _text("Most retries", "Empty: as many as the policy says.")
+    window = _text("Time in which the limit counts", "Such as 24h. Empty: the life of the chain.")
     resets = _choice(
         "The limit counts",
         ("", "all retries by this rule"),
         ("true", "those since an attempt last made progress"),
     )
+    same = _text("Stops after the same failure", "Times in a row, 2 or more. Empty: it does not.")
     delay = _text("First delay", "Such as 10s or 5m. Empty: as the policy says.")
     longest = _text("Longest delay", "Such as 10m.")
     multiplier = _text("Delay grows by the factor", "Empty: 2.")
@@ -136,9 +150,11 @@ def _sent(name: str, value: Any) -> Any:
         return [_number(each) for each in value.replace(",", " ").split()] if value else None
     if name == "resets":
         return True if value else None
+    if name in _OF_NAMES and value:
+        return [each.strip() for each in value.split(",") if each.strip()]
     if name in _OF_LABELS and value:
         return _labels(value)
-    if name in {"limit", "multiplier", "memory", "after"} and value:
+    if name in {"limit", "same", "multiplier", "memory", "after"} and value:
         return _number(value)
     return value or None
 
@@ -184,8 +200,9 @@ def shown_values(rule: Mapping[str, Any]) -> dict[str, Any]:
         values = found[name] if isinstance(found[name], list) else []
         named = [str(each).lower() if name == "causes" else str(each) for each in values]
         found[name] = [each for each in named if each in offered]
-    codes = found["codes"]
-    found["codes"] = ", ".join(map(str, codes)) if isinstance(codes, list) else codes
+    for name in ("codes", *_OF_NAMES):
+        values = found[name]
+        found[name] = ", ".join(map(str, values)) if isinstance(values, list) else values
     found["resets"] = "true" if found["resets"] is True else ""
     return {name: _plain(value) for name, value in found.items()}
 

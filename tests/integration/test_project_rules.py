@@ -8,6 +8,7 @@ import pytest
 import yaml
 from django.test import Client
 
+from sessions_app.api.http.documents import parse_yaml
 from sessions_app.models import Project, Queue, RetryPolicy, Session
 from tests import factories
 from tests.integration.test_project_pages import statements
@@ -55,11 +56,16 @@ def filled(answer: Any) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value}
 
 
-def rules_in(answer: Any) -> list[dict[str, Any]]:
-    """The rules of the text that the answer puts into the editor."""
+def text_in(answer: Any) -> str:
+    """The text that the answer puts into the editor."""
     page = answer.content.decode().partition('id="draft-text" hx-swap-oob="true"')[2]
     (text,) = re.findall(r"<textarea[^>]*>(.*?)<", page, re.DOTALL)
-    found: list[dict[str, Any]] = yaml.safe_load(unescape(text))["spec"]["rules"]
+    return unescape(text)
+
+
+def rules_in(answer: Any) -> list[dict[str, Any]]:
+    """The rules of that text."""
+    found: list[dict[str, Any]] = yaml.safe_load(text_in(answer))["spec"]["rules"]
     return found
 
 
@@ -89,7 +95,7 @@ class TestTheForm:
             "retryLimit": 2,
         }
 
-    def test_rules_are_added_moved_and_removed(self, lead: Client) -> None:
+    def test_rules_are_added(self, lead: Client) -> None:
         asked = {"name": "busy", "action": "Retry", "codes": "2, 75", "delay": "1m", "node": "node"}
         added = ask(lead, "keep:", **asked)
         assert rules_in(added)[2] == {
@@ -107,6 +113,44 @@ class TestTheForm:
             "nodeSelector": {"capacity-type": "on-demand", "gpu": "a"},
             "executors": {"labels": {"zone": "b"}},
         }
+
+    def test_known_failures_and_the_limits_around_them_have_fields(self, lead: Client) -> None:
+        asked = {
+            "name": "known",
+            "action": "Retry",
+            "signatures": "12345678e901 , 123456789012,",
+            "categories": "cuda error, 1e3",
+            "limit": "3",
+            "window": "24h",
+            "same": "2",
+        }
+        added = ask(lead, "keep:", **asked)
+        rule = {
+            "name": "known",
+            "action": "Retry",
+            "onSignatures": ["12345678e901", "123456789012"],
+            "onFailureCategory": ["cuda error", "1e3"],
+            "retryLimit": 3,
+            "retryWindow": "24h",
+            "stopAfterSame": 2,
+        }
+        text = text_in(added)
+        assert parse_yaml(text.encode())["spec"]["rules"][2] == rule
+        shown = ask(lead, text=text)
+        assert "Signature 12345678e901, 123456789012" in words(shown)
+        assert "Stops after the same failure 2" in words(shown)
+        assert "also" not in words(shown).partition("known")[2]
+        form = ask(lead, button(shown, "edit", 2), text)
+        values = filled(form)
+        assert values == {**asked, "signatures": "12345678e901, 123456789012"}
+        fewer = {**values, "signatures": "", "window": "", "same": ""}
+        kept = parse_yaml(text_in(ask(lead, button(form, "keep"), text, **fewer)).encode())
+        for name in ("onSignatures", "retryWindow", "stopAfterSame"):
+            rule.pop(name)
+        assert kept["spec"]["rules"][2] == rule
+
+    def test_rules_are_moved_and_removed(self, lead: Client) -> None:
+        asked = {"name": "busy", "action": "Retry", "codes": "2, 75"}
         up = ask(lead, button(ask(lead), "up"))
         assert rules_in(up) == RULES[::-1]
         gone = ask(lead, button(ask(lead), "remove"))
@@ -120,6 +164,12 @@ class TestTheForm:
             ({"codes": "x"}, "rule-codes-error"),
             ({"codes": "0"}, "rule-codes-error"),
             ({"limit": "-1"}, "rule-limit-error"),
+            ({"window": "soon"}, "rule-window-error"),
+            ({"same": "1"}, "rule-same-error"),
+            ({"same": "twice"}, "rule-same-error"),
+            ({"signatures": "0123"}, "rule-signatures-error"),
+            ({"signatures": ","}, "rule-signatures-error"),
+            ({"categories": "a/b"}, "rule-categories-error"),
             ({"delay": "soon"}, "rule-delay-error"),
             ({"memory": "0.5"}, "rule-memory-error"),
             ({"most_memory": "64Gi"}, "rule-memory-error"),
