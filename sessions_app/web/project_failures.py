@@ -1,5 +1,6 @@
 """The failures of a project by their signatures: how often, where, and what became of them."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -21,6 +22,7 @@ from sessions_app.selectors.failures import (
     failures_listed,
 )
 from sessions_app.services.failures.mute import failure_mute
+from sessions_app.web.failure_sessions import newest_sessions
 from sessions_app.web.failures_filter import LABELS, failures_filter
 from sessions_app.web.parts import Chart, Column, Empty, Listing, Series
 from sessions_app.web.project_breakers import (
@@ -41,7 +43,10 @@ ORDERS = {
     "recovered_chains": "Recovered",
     "lost_run_seconds": "Lost run time",
     "last_seen": "Last seen",
+    "first_seen": "First seen",
 }
+"""The orders of the list, by the names that `GET /failures/` has for them."""
+_TIMES = ("last_seen", "first_seen")
 
 
 @of_project(Action.FAILURE_READ)
@@ -108,7 +113,7 @@ def _listing(place: Place, found: list[Failure], kept: dict[str, str], offset: i
             "number",
             order=f"?{urlencode({**kept, 'order': name})}",
             arrow="↓" if name == kept["order"] else "",
-            order_label=f"Most first by: {label.lower()}",
+            order_label=f"{'Newest' if name in _TIMES else 'Most'} first by: {label.lower()}",
         )
         for name, label in ORDERS.items()
     ]
@@ -140,8 +145,12 @@ def _row(place: Place, failure: Failure, days: str) -> dict[str, Any]:
         "failure": failure,
         "address": f"{place.address('project-failure', failure.key)}?days={days}",
         "bars": bars(failure),
-        "where": [each[0][0] for each in (failure.images, failure.nodes, failure.queues) if each],
+        "where": [(label, values[0][0]) for label, values in _places(failure) if values],
     }
+
+
+def _places(failure: Failure) -> list[tuple[str, Sequence[tuple[str, int]]]]:
+    return [("image", failure.images), ("node", failure.nodes), ("queue", failure.queues)]
 
 
 def bars(failure: Failure) -> list[tuple[float, float, float]]:
@@ -178,8 +187,9 @@ def failure(request: HttpRequest, place: Place, key: str) -> HttpResponse:
         chart=_chart(found, wanted, TIMES[days]),
         times=[(label, f"?days={each}", each == days) for each, label in TIMES.items()],
         time=TIMES[days],
-        tops=[("Images", found.images), ("Nodes", found.nodes), ("Queues", found.queues)],
+        tops=[(f"{label}s".capitalize(), values) for label, values in _places(found)],
         sessions=sessions,
+        list=newest_sessions(place, key),
         rule_address=_rule_address(place, key),
         may_mute=place.may(Action.FAILURE_WRITE),
         breakers=breakers,

@@ -1,6 +1,7 @@
 """The failures of a project on its pages."""
 
 import re
+from datetime import timedelta
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,7 +37,7 @@ def test_a_lead_sees_where_it_fails_and_mutes_it(
 ) -> None:
     shown = read(lead, AT)
     assert "disk is full" in shown
-    assert re.search(r"(ago|now) first (\d+ s ago|just now) busybox:1", shown)
+    assert "image busybox:1 node node-1 queue default" in shown
     for order, label in (("", "Failed"), ("?order=chains", "Chains")):
         html = lead.get(AT + order).content.decode()
         assert re.findall(r">(\w+) <span aria-hidden=\"true\">↓", html) == [label]
@@ -50,6 +51,59 @@ def test_a_lead_sees_where_it_fails_and_mutes_it(
     lead.post(path, {"mute": "0"})
     assert not FailureSignature.objects.get().muted
     assert "disk is full" in read(lead, AT)
+
+
+def test_the_list_can_begin_with_the_newest_kind(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    known = FailureSignature.objects.get()
+    factories.failure(failed, key="0123456789ab", title="only since an hour")
+    known.first_seen -= timedelta(days=1)
+    known.last_seen += timedelta(minutes=1)
+    known.save()
+    for order, titles in (("first_seen", 1), ("last_seen", -1)):
+        html = read_html(lead, f"{AT}?order={order}")
+        shown = re.findall(r">(disk is full|only since an hour)<", html)
+        assert shown == ["only since an hour", "disk is full"][::titles]
+        assert f'href="?days=1&amp;order={order}" title="Newest first by:' in html
+
+
+def test_a_failure_shows_its_newest_sessions(project: Project, viewer: Client) -> None:
+    gpu = factories.queue(project, "gpu").name
+    retried = factories.policy(max_retries=1)
+    for number in range(11):
+        session = factories.submit(
+            project,
+            queue=gpu,
+            name=f"run-{number}",
+            image=f"train:{number}",
+            retry_policy=retried,
+        )
+        failed = factories.settle(factories.start(session, "east"), message="disk is full")
+    other = factories.submit(project, name="run-other")
+    factories.settle(factories.start(other), message="no licence")
+    factories.failure(failed)
+    far = factories.submit(factories.project("far"), name="run-far")
+    factories.settle(factories.start(far), message="disk is full")
+    path = f"{AT}{failed.failure_signature}/"
+    html = read_html(viewer, path)
+    names = [f"run-{number}" for number in range(10, 0, -1)]
+    assert re.findall(r">(run-\w+)</a>", html) == names
+    assert f'href="/sessions/{failed.pk}/"' in html
+    shown = " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+    row = f"run-10 {str(failed.pk)[:13]} 1 ERROR scheduled east / node-1 train:10 gpu"
+    assert row in shown
+
+
+def test_the_page_of_a_failure_takes_as_many_statements_for_many(
+    project: Project, lead: Client, failed: Session
+) -> None:
+    path = f"{AT}{failed.failure_signature}/"
+    few = statements(lead, path)
+    for _ in range(3):
+        started = factories.start(factories.submit(project, image="train:2"))
+        factories.settle(started, message="disk is full")
+    assert statements(lead, path) == few <= 13
 
 
 def test_the_page_of_a_session_leads_there(project: Project, lead: Client, failed: Session) -> None:
@@ -90,6 +144,16 @@ def test_a_second_rule_goes_into_the_same_policy(
         assert said in lead.post(path, sent, follow=True).content.decode()
     rules = RetryPolicyRevision.objects.latest("revision").document["spec"]["rules"]
     assert [rule["onSignatures"] for rule in rules] == [["0123456789ab"], [first]]
+
+
+def test_signatures_that_look_like_numbers_stay_text(project: Project, lead: Client) -> None:
+    for key in ("123456789012", "12345678e901"):
+        answer = lead.get(f"/projects/acme/work/policies/new/?signature={key}", follow=True)
+        path, html = answer.request["PATH_INFO"], answer.content.decode()
+        (revision,) = set(re.findall(r'name="revision" value="(\d*)"', html))
+        lead.post(path, {"text": area(html), "act": "save", "revision": revision})
+    rules = RetryPolicyRevision.objects.latest("revision").document["spec"]["rules"]
+    assert [rule["onSignatures"] for rule in rules] == [["12345678e901"], ["123456789012"]]
 
 
 def test_a_rule_gets_a_name_that_is_free(project: Project, lead: Client, failed: Session) -> None:
