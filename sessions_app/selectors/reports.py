@@ -62,14 +62,15 @@ _RECOVERIES = f"""
     CROSS JOIN LATERAL unnest(d.recoveries) WITH ORDINALITY AS u(chains, bucket)
     WHERE u.chains > 0 GROUP BY 1, 2
 """
-_DAYS = """
-    SELECT day, CASE WHEN value = ANY(%(shown)s::text[]) THEN value ELSE '' END,
+_DAYS = f"""
+    SELECT day::text, CASE WHEN value = ANY(%(shown)s::text[]) THEN value ELSE '' END,
         sum(chains)::bigint, sum(retried)::bigint, sum(recovered)::bigint, sum(given_up)::bigint,
         sum(cancelled)::bigint, sum(attempts)::bigint, sum(run), sum(rescued), sum(wasted),
         sum(waiting)
     FROM sessions_app_retryday
     WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
         AND day >= %(since)s AND day < %(until)s
+        AND {_HAVING}
     GROUP BY 1, 2
 """
 _KEYS = {DAY: "day::text", "": "value"}
@@ -140,6 +141,10 @@ class Row:
         return percentile(self.worth.recoveries, share)
 
 
+Cells = Mapping[tuple[str, str], Worth]
+"""Figures by day and value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What retries were worth in a time: all together, and by what was asked for."""
@@ -147,6 +152,10 @@ class Report:
     wanted: ReportWanted
     total: Row
     rows: Sequence[Row]
+    days: Mapping[str, Worth]
+    """The figures of each day that has any."""
+    cells: Cells | None = None
+    """Those of each value in it, if they were read from the sessions."""
     advice: Sequence[str] = ()
     """Sentences about the last 30 days of the project, if the report is about one."""
 
@@ -158,10 +167,11 @@ def retry_report(projects: Sequence[int], wanted: ReportWanted) -> Report:
     Raises `TooLarge` if these are too many.
     """
     if not wanted.having or (len(wanted.having) == 1 and wanted.by in {*wanted.having, DAY}):
-        days = _rolled_up(projects, wanted, DAY)
+        days, cells = _rolled_up(projects, wanted, DAY), None
         found = {} if wanted.by == DAY else _rolled_up(projects, wanted, wanted.by)
     else:
-        days, found = _of_sessions(projects, wanted)
+        days, cells = _of_sessions(projects, wanted)
+        found = _by_value(cells)
     total = Worth()
     for worth in days.values():
         total.add(worth)
@@ -171,7 +181,7 @@ def retry_report(projects: Sequence[int], wanted: ReportWanted) -> Report:
         titles = _titles(projects, list(found)) if wanted.by == Dimension.SIGNATURE else {}
         rows = [Row(key or None, worth, titles.get(key, "")) for key, worth in found.items()]
     advice = _advice(projects[0]) if len(projects) == 1 else []
-    return Report(wanted, Row(None, total), rows, advice)
+    return Report(wanted, Row(None, total), rows, days, cells, advice)
 
 
 def _advice(project_id: int) -> list[str]:
@@ -179,25 +189,31 @@ def _advice(project_id: int) -> list[str]:
     return [] if found is None else sentences(found)
 
 
-def _of_sessions(
-    projects: Sequence[int], wanted: ReportWanted
-) -> tuple[dict[str, Worth], dict[str, Worth]]:
-    """Return the figures by day, and by value those that cost most first."""
+def _of_sessions(projects: Sequence[int], wanted: ReportWanted) -> tuple[dict[str, Worth], Cells]:
+    """Return the figures by day, and by day and value."""
     days: dict[str, Worth] = {}
-    found: dict[str, Worth] = {}
+    cells: dict[tuple[str, str], Worth] = {}
     having = {each.value: wanted.having.get(each) for each in Dimension if each}
     for chain in ended_chains(projects, wanted.since, wanted.until, having):
+        day = str(chain.attempts[-1].finished_at.astimezone(UTC).date())
         for (dimension, value), worth in worth_of(*chain, wanted.having).items():
             if dimension is Dimension.ALL:
-                day = chain.attempts[-1].finished_at.astimezone(UTC).date()
-                days.setdefault(str(day), Worth()).add(worth)
+                days.setdefault(day, Worth()).add(worth)
             elif dimension == wanted.by:
-                found.setdefault(value, Worth()).add(worth)
+                cells.setdefault((day, value), Worth()).add(worth)
+    return days, cells
+
+
+def _by_value(cells: Cells) -> dict[str, Worth]:
+    """Return the figures by value, those that cost most first."""
+    found: dict[str, Worth] = {}
+    for (_, value), worth in cells.items():
+        found.setdefault(value, Worth()).add(worth)
     most = sorted(found, key=lambda value: (-found[value].wasted, -found[value].chains, value))
     shown = {value: found[value] for value in most[:TOP]}
     for value in most[TOP:]:
         shown.setdefault("", Worth()).add(found[value])
-    return days, shown
+    return shown
 
 
 def _rolled_up(projects: Sequence[int], wanted: ReportWanted, by: str) -> dict[str, Worth]:
@@ -221,16 +237,18 @@ def _rolled_up(projects: Sequence[int], wanted: ReportWanted, by: str) -> dict[s
     return found
 
 
-def days_of_values(
-    projects: Sequence[int], wanted: ReportWanted, dimension: Dimension, values: Sequence[str]
-) -> dict[tuple[date, str], Worth]:
-    """Return the figures of a dimension by day, of each of the values and of all others ("").
+def days_of_values(projects: Sequence[int], report: Report, values: Sequence[str]) -> Cells:
+    """Return the figures of a report by day, of each of the values and of all others ("").
 
-    One statement. Times to recover are left out.
+    One statement, and none if the report was read from the sessions. Times to recover are left out.
     """
+    if report.cells is not None:
+        return _with_others(report.cells, values)
+    wanted = report.wanted
     asked: dict[str, Any] = {
         "projects": array(projects),
-        "dimension": dimension.value,
+        "dimension": wanted.by,
+        "value": next(iter(wanted.having.values()), None),
         "since": wanted.since,
         "until": wanted.until,
         "shown": array(values),
@@ -238,6 +256,13 @@ def days_of_values(
     with connection.cursor() as cursor:
         cursor.execute(_DAYS, asked)
         return {(row[0], row[1]): Worth(*row[2:]) for row in cursor.fetchall()}
+
+
+def _with_others(cells: Cells, values: Sequence[str]) -> Cells:
+    found: dict[tuple[str, str], Worth] = {}
+    for (day, value), worth in cells.items():
+        found.setdefault((day, value if value in values else ""), Worth()).add(worth)
+    return found
 
 
 def _titles(projects: Sequence[int], keys: Sequence[str]) -> dict[str, str]:

@@ -227,9 +227,10 @@ def test_members_tokens_and_webhooks_are_looked_after(
 def test_a_lead_looks_at_failures(
     browser: Browser, live_server: LiveServer, project: Project, lead: User
 ) -> None:
-    for text in ("disk is full", "connection reset by peer"):
-        session = factories.start(factories.submit(project, owner=lead))
-        factories.failure(factories.settle(session, message=text))
+    long = f"registry.example.com/research/{'training-' * 5}images/train:2026-03-01"
+    for text, image in (("disk is full", "busybox:1"), ("connection reset by peer", long)):
+        session = factories.start(factories.submit(project, owner=lead, image=image), "rack-1")
+        factories.failure(factories.settle(session, message=text), image=image)
     factories.breaker(project, reason="the licence server is down since this morning")
     sign_in(browser, live_server, lead, f"{AT}failures/")
     browser.fit_for_all("project-failures")
@@ -247,7 +248,9 @@ def test_a_lead_looks_at_failures(
     browser.page.wait_for_selector("text=connection reset")
     assert "disk is full" not in browser.page.inner_text("main")
     browser.page.click("text=connection reset")
-    browser.page.click("text=Its sessions")
+    browser.page.wait_for_selector("#sessions-title")
+    browser.fit_for_all("project-failure-sessions")
+    browser.page.click("text=All its sessions")
     browser.page.wait_for_selector("main tbody tr")
     assert "signature=" in browser.page.url
 
@@ -265,10 +268,16 @@ def test_a_lead_looks_at_what_retries_were_worth(
     sign_in(browser, live_server, lead, f"{AT}worth/")
     browser.page.wait_for_selector("text=2 chains ended")
     browser.fit_for_all("project-worth")
+    browser.page.click("main summary >> text=Filters")
+    browser.page.fill("[name=queue]", "default")
+    browser.press("Enter")
+    browser.page.wait_for_selector("text=Only attempts that match the filters count")
+    browser.fit_for_all("project-worth-filtered")
     browser.page.click("main .chips >> text=By image")
     browser.page.click("main .chips >> text=Recovered chains")
     browser.page.wait_for_selector("main .name >> text=busybox:1")
     assert "by=image" in browser.page.url
+    assert "queue=default" in browser.page.url
     browser.page.click("text=As a table")
     with browser.page.expect_download() as download:
         browser.page.click("main >> text=As CSV")

@@ -173,6 +173,37 @@ def test_another_policy_is_tried_with_the_keyboard(
     browser.fit_for_all("session-what-if-result")
 
 
+def test_an_attempt_with_another_policy_and_pod_is_asked_for_with_the_keyboard(
+    browser: Browser, live_server: LiveServer, project: Project, owner: User
+) -> None:
+    pod = {"hostname": "one", "tolerations": [{"key": "spot", "operator": "Exists"}]}
+    session = factories.submit(project, owner=owner, image="train:1", pod_spec=pod)
+    factories.settle(factories.start(session))
+    sign_in(browser, live_server, owner, at(session))
+    page = browser.page
+    page.focus("#retry-changes > summary")
+    browser.press("Enter")
+    page.wait_for_selector("#field-pod_spec")
+    page.fill("#field-pod_spec", page.input_value("#field-pod_spec").replace("one", "two"))
+    page.focus("#field-retry_policy")
+    browser.write("max_retries: many")
+    page.focus("#field-reason")
+    browser.press("Enter")
+    page.wait_for_selector("#field-retry_policy-error")
+    assert "max_retries (line 1)" in page.inner_text("#field-retry_policy-error")
+    # The browser itself notes the 400 of the refused form.
+    assert all("400" in each for each in browser.problems)
+    browser.problems.clear()
+    browser.fit_for_all("session-retry-changes")
+    page.fill("#field-retry_policy", "max_retries: 4")
+    page.focus("#field-reason")
+    browser.press("Enter")
+    page.wait_for_selector("text=This is the new attempt.")
+    child = factories.tip(session)
+    assert child.spec.pod_spec == {**pod, "hostname": "two"}
+    assert child.policy["max_retries"] == 4
+
+
 def test_two_attempts_are_compared(
     browser: Browser, live_server: LiveServer, project: Project, owner: User
 ) -> None:

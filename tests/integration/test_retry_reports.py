@@ -27,7 +27,14 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.selectors import ended_chains, reports
-from sessions_app.selectors.reports import DAY, GROUPS, Report, ReportWanted, retry_report
+from sessions_app.selectors.reports import (
+    DAY,
+    GROUPS,
+    Report,
+    ReportWanted,
+    days_of_values,
+    retry_report,
+)
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.retry_advice import retries_advise
@@ -319,6 +326,37 @@ def test_filtered_reports_say_what_the_sessions_say(
     key = history[4].failure_signature
     assert key
     check_report(at, signature=key)
+
+
+@pytest.mark.parametrize(
+    "having", [{}, {"queue": "gpu"}, {"node": "node-1"}, {"cause": "kernel_nonzero_exit"}]
+)
+def test_the_days_of_a_report_add_up_to_it(
+    at: Project, history: list[Session], having: dict[str, str]
+) -> None:
+    spread(1.5)
+    failures_count()
+    for by in GROUPS[:-1]:
+        found = report(at, by, **having)
+        whole = Worth()
+        for of_day in found.days.values():
+            whole.add(of_day)
+        assert whole == found.total.worth
+        top = [row.value for row in found.rows if row.value][:1]
+        sums = {name: Worth() for name in (*top, "")}
+        for (_, value), cell in days_of_values([at.pk], found, top).items():
+            sums[value].add(cell)
+        rows = {name: Worth() for name in sums}
+        for row in found.rows:
+            rows[row.value if row.value in top else ""].add(row.worth)
+        for value, summed in sums.items():
+            check_sums(summed, rows[value], f"{by} {value}")
+
+
+def check_sums(summed: Worth, shown: Worth, where: str) -> None:
+    for name in Worth.__slots__:
+        if name != "recoveries":
+            assert getattr(summed, name) == pytest.approx(getattr(shown, name)), (where, name)
 
 
 def test_a_filtered_report_that_reads_too_much_is_refused(
