@@ -331,6 +331,28 @@ def test_people_open_close_and_mute(at: Project) -> None:
     assert list(acts.values_list("action", flat=True)) == ["breaker.open", "breaker.close"]
 
 
+@pytest.mark.parametrize("scope", ["cluster", "project", "queue"])
+def test_one_that_people_open_probes_as_the_rule_of_its_scope_says(at: Project, scope: str) -> None:
+    queue = factories.queue(at, name="other") if scope == "queue" else None
+    project = None if scope == "cluster" else at
+
+    def delay(signature: str) -> tuple[float, timedelta]:
+        made = breaker_open(project, queue, signature, reason="known", by="ann")
+        assert made.probe_at is not None
+        assert made.opened_at is not None
+        return made.probe_delay, made.probe_at - made.opened_at
+
+    for other in {None, at} - {project}:
+        asked(other, probe_after=900)
+    assert delay("0123456789ab") == (60, timedelta(seconds=60))
+    if queue is None:
+        asked(project, probe_after=7)
+    else:
+        queue.breaker = {**RULE, "probe_after": 7}
+        queue.save()
+    assert delay("ba9876543210") == (7, timedelta(seconds=7))
+
+
 def reread_breaker(breaker: Breaker) -> Breaker:
     return Breaker.objects.get(pk=breaker.pk)
 

@@ -9,9 +9,11 @@ from django.db.models import Exists, OuterRef
 from retry.breakers import BreakerRule, scope_key
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.db.steps import atomic_step
+from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_breakers
 from sessions_app.models import Breaker, FailureSignature, Project, Queue
 from sessions_app.models.breakers import BreakerState
+from sessions_app.selectors.retry_config import settings_of
 from sessions_app.services.breakers.turns import breakers_turn, closed, opened
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.wakeups import sweep_after_commit
@@ -25,8 +27,9 @@ def breaker_open(
 ) -> Breaker:
     """Open the breaker of a signature in the cluster, a project or a queue.
 
-    It probes, and closes by a probe, like any other. It is not muted any more. The projects that it
-    concerns have an event. Raises `Conflict` if it is open.
+    It probes as the rule of its scope says, or as the shipped one if there is none, and closes by a
+    probe, like any other. It is not muted any more. The projects that it concerns have an event.
+    Raises `Conflict` if it is open.
     """
     scope = scope_key(project.pk if project else None, queue.pk if queue else None)
     with atomic_step("breakers"):
@@ -37,8 +40,7 @@ def breaker_open(
             breaker = Breaker(scope=scope, project=project, queue=queue, signature=signature)
         elif breaker.state == BreakerState.OPEN:
             raise Conflict(f"the breaker of {signature} is open already")
-        stored = queue.breaker if queue is not None else None
-        delay = BreakerRule.model_validate(stored or {}).probe_after
+        delay = _rule(project, queue).probe_after
         breaker.projects = [project.pk] if project else _concerned(signature, now)
         breakers_turn([opened(breaker, now, delay=delay, reason=reason, by=by)], now=now)
         data = {"scope": breaker.address, "signature": signature, "reason": reason}
@@ -46,6 +48,16 @@ def breaker_open(
         row = AuditRow(by, "breaker.open", "breaker", str(breaker.pk), data, project_id)
         audit_append([row], now=now)
     return breaker
+
+
+def _rule(project: Project | None, queue: Queue | None) -> BreakerRule:
+    """Return the rule of a scope itself; the shipped one if it has none."""
+    if queue is not None:
+        stored = queue.breaker
+    else:
+        settings = settings_of(ConfigScope(project=project))
+        stored = settings.breaker if settings is not None else None
+    return BreakerRule.model_validate(stored or {})
 
 
 def _concerned(signature: str, now: datetime) -> list[int]:
