@@ -240,6 +240,7 @@ class Attempt(Answer):
     status: Status = ""
     cause: RetryCause | None = None
     failure_category: str | None = None
+    failure_signature: str | None = None
     exit_code: int | None = None
     node: str | None = None
     executor: str | None = None

@@ -14,7 +14,7 @@ from retry.evidence.causes import RetryCause
 LEAST_CHURN = 3
 """Fewest preempted attempts in a row that are folded."""
 LEAST_ALIKE = 5
-"""Fewest failures in a row with one cause and exit code that are folded in a long chain."""
+"""Fewest equal failures in a row that are folded in a long chain."""
 LONG = 30
 """Number of rows above which failures are folded, too."""
 KEPT_FIRST, KEPT_LAST = 5, 20
@@ -99,7 +99,8 @@ def _churn_key(attempt: Attempt) -> str | None:
 
 def _failure_key(attempt: Attempt) -> tuple[Any, ...] | None:
     cause = attempt["cause"]
-    return (cause, attempt["exit_code"], attempt["failure_category"]) if cause else None
+    names = ("exit_code", "failure_category", "failure_signature")
+    return (cause, *(attempt[name] for name in names)) if cause else None
 
 
 def _short(found: Sequence[Run], kept: set[UUID]) -> list[Run]:

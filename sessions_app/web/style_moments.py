@@ -68,6 +68,7 @@ def _attempt(number: int, begun: datetime, end: tuple[Status, str | None]) -> di
         "status": status.value,
         "cause": cause,
         "failure_category": None,
+        "failure_signature": "a512280df4ee" if cause == "kernel_nonzero_exit" else None,
         "exit_code": 1 if cause == "kernel_nonzero_exit" else None,
         "node": f"node-{number % 3}" if ran else None,
         "created_at": created,

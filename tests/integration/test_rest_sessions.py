@@ -224,6 +224,9 @@ def test_the_attempts_of_any_member_are_the_chain(api: Api, chain: list[Session]
     ]
     assert attempts[0]["cause"] == "kernel_nonzero_exit"
     assert attempts[0]["exit_code"] == 3
+    signature = factories.reread(root).failure_signature
+    assert signature
+    assert [each["failure_signature"] for each in attempts] == [signature, None]
     assert "inline/failure 1 of 3" in attempts[0]["decision"]
 
 

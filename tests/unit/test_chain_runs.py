@@ -22,6 +22,7 @@ def chain(letters: str) -> list[dict[str, Any]]:
             "cause": CODES[letter],
             "exit_code": 1 if letter == "f" else None,
             "failure_category": None,
+            "failure_signature": None,
             "node": f"n{number % 3}",
         }
         for number, letter in enumerate(letters)

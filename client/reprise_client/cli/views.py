@@ -148,11 +148,14 @@ def _listed(values: dict[str, Any]) -> str:
 
 def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
     chain = list(attempts)
-    # Most programs tell nothing, and the table is wide enough.
+    # Most programs tell nothing, one failure is like no other, and the table is wide enough.
     told = any(item.progress for item in chain)
+    failed = sum(item.failure_signature is not None for item in chain) > 1
     more = ["PROGRESS"] if told else []
+    alike = ["SIGNATURE"] if failed else []
+    ran = ["EXIT", *alike, "NODE", "RAN", *more]
     return grid(
-        ["ATTEMPT", "ID", "STATUS", "CAUSE", "EXIT", "NODE", "RAN", *more, "FINISHED", "DECISION"],
+        ["ATTEMPT", "ID", "STATUS", "CAUSE", *ran, "FINISHED", "DECISION"],
         (
             [
                 str(item.attempt + 1),
@@ -160,6 +163,7 @@ def attempt_table(attempts: Iterable[Attempt], now: datetime) -> RenderableType:
                 status_text(item.status),
                 item.failure_category or item.cause or "",
                 "" if item.exit_code is None else str(item.exit_code),
+                *([item.failure_signature or ""] if failed else []),
                 item.node or "",
                 _ran(item, now),
                 *([_done(item)] if told else []),

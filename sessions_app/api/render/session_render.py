@@ -250,6 +250,7 @@ def attempt_json(session: Session) -> dict[str, Any]:
         "status": session.status,
         "cause": session.retry_cause or None,
         "failure_category": session.failure_category or None,
+        "failure_signature": session.failure_signature or None,
         "exit_code": session.exit_code,
         "node": session.node or None,
         "executor": session.executor or None,

@@ -245,6 +245,8 @@ class Attempt(BaseModel):
     status: Status
     cause: RetryCause | None
     failure_category: str | None
+    failure_signature: str | None
+    """Equal for attempts that failed in the same way; null for a success and a cancel."""
     exit_code: int | None
     node: str | None
     executor: str | None

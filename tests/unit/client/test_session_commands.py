@@ -265,6 +265,21 @@ def test_attempts(command: Command, server: FakeServer) -> None:
     assert "5 of 10" not in first
 
 
+def test_attempts_show_which_failed_alike(command: Command, server: FakeServer) -> None:
+    """The column is there once two attempts have failed."""
+    keys = ("a512280df4ee", "a512280df4ee", None)
+    chain = [
+        {"id": id_, "attempt": number, "status": "ERROR", "failure_signature": key}
+        for number, (id_, key) in enumerate(zip(IDS, keys, strict=False))
+    ]
+    server.on(at(0, "attempts/"), chain[:1])
+    assert "SIGNATURE" not in command("session", "attempts", IDS[0]).stdout
+    server.on(at(0, "attempts/"), chain)
+    head, *rows = command("session", "attempts", IDS[0]).stdout.splitlines()
+    assert head.split()[3:6] == ["CAUSE", "EXIT", "SIGNATURE"]
+    assert ["a512280df4ee" in row for row in rows] == [True, True, False]
+
+
 def test_logs_of_one_and_of_all_attempts(command: Command, server: FakeServer) -> None:
     server.on(at(0, "logs/"), answers.log(b"first\n"))
     server.on(at(1, "logs/"), answers.log(b"second \xff\n"))
