@@ -45,6 +45,12 @@ NAMESPACE = UUID("565844ca-7ace-57fb-a79a-95e5356b5f18")
 MAX_CHANGED = 1000
 """Maximum number of changed chains that a summary lists."""
 
+ASSUMPTIONS = (
+    "Suspect nodes are left out: each attempt ends as it did, since nothing shows where a retry"
+    " would have run."
+).splitlines()
+"""What no history shows, and what is assumed instead."""
+
 
 class Verdict(NamedTuple):
     """What other chains have brought about when an attempt ends.
@@ -234,6 +240,7 @@ class Tally:
             "added_attempts": self.added_attempts,
             # Sums of many floats have meaningless digits.
             "added_run_seconds": round(self.added_run_seconds, 6),
+            "assumptions": ASSUMPTIONS,
         }
 
     def decided(self, decision: Decision | None) -> None:

@@ -19,6 +19,7 @@ from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
 from retry.policies.shared_budget import SharedBudget
 from retry.shared_budgets import MINUTE
 from retry.simulate import (
+    ASSUMPTIONS,
     HOLDS,
     ROOT_CREATED_AT,
     Attempt,
@@ -35,7 +36,7 @@ from retry.together.breakers import Breakers
 from retry.together.budgets import Budgets
 
 SPENT = "shared_budget_spent"
-ASSUMPTIONS = (
+BESIDE_OTHERS = (
     "Nothing is counted before the window, and nothing of other projects: breakers and budgets of"
     " the cluster and of the domain are left out.\n"
     "A retry that a breaker held takes the place of the first attempt of its chain that had not"
@@ -44,7 +45,7 @@ ASSUMPTIONS = (
     " fail so within the breaker's window, and else succeeds.\n"
     "Verdicts come without delay, and storm limits are left out."
 ).splitlines()
-"""What history does not show, and what is assumed instead."""
+"""What history does not show of breakers and budgets, and what is assumed instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class TogetherTally(Tally):
             "held_seconds": {name: round(value, 3) for name, value in self.held_seconds.items()},
             "spared_retries": self.spared,
             "breakers_opened": self.opened,
-            "assumptions": ASSUMPTIONS,
+            "assumptions": [*ASSUMPTIONS, *BESIDE_OTHERS],
         }
 
 

@@ -31,7 +31,7 @@ def simulated(summary: Mapping[str, Any], *, most: int) -> dict[str, Any]:
 
 def _holds(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what breakers and shared budgets held and spared, as names and values."""
-    if "assumptions" not in summary:
+    if "held_seconds" not in summary:
         return []
     held = [
         (

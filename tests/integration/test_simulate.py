@@ -8,12 +8,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
+from retry.signatures.signature import signature
 from retry.simulate import NAMESPACE
 from sessions_app.api.simulate import run as simulations
 from sessions_app.models import RetryDecision, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.agent import Api
+from tests.graphs import Graph
 from tests.unit.retry.recorded import recorded
 
 PATH = "retry-policies/simulate/"
@@ -375,3 +378,57 @@ def test_a_given_end_has_the_title_that_its_message_tells(api: Api) -> None:
     }
     found = answered(api.post(PATH, body))["chains"]
     assert [each["attempts"][0]["failure_category"] for each in found] == ["network", None]
+
+
+OUTPUT = "step 7\nRuntimeError: NCCL timeout after 1800000 ms\n"
+
+
+def known(*keys: str) -> dict[str, Any]:
+    """A policy that gives up after failures with these signatures, and retries all others."""
+    rule = {"action": "Fail", "onSignatures": list(keys)}
+    return policy("known", rule, defaultAction="Retry")
+
+
+def test_a_given_end_has_the_signature_that_its_output_tells(api: Api) -> None:
+    failure = signature(Termination(exit_code=1), OUTPUT)
+    policies = [known(failure.key)]
+    ends = [
+        {**FAILED, "log_tail": OUTPUT.replace("1800000", "9")},
+        {**FAILED, "log_tail": "error: disk is full"},
+        {**FAILED, "message": "error: disk is full", "log_tail": OUTPUT},
+        FAILED,
+    ]
+    found = [simulated(api, end, policies=policies) for end in ends]
+    reasons = [each["attempts"][0]["reason"] for each in found]
+    assert reasons == ["rule_fail", "default_retry", "default_retry", "default_retry"]
+
+
+def test_graphql_takes_the_output_of_a_given_end(api: Api) -> None:
+    failure = signature(Termination(exit_code=1), OUTPUT)
+    query = """query($policies: [JSON], $chains: [JSON]) {
+        simulateRetryPolicy(policies: $policies, chains: $chains) {
+            chains { attempts { reason } } } }"""
+    chains = [{"terminations": [{**FAILED, "log_tail": OUTPUT}]}]
+    graph = Graph(api.token)
+    found = graph.ask(query, policies=[known(failure.key)], chains=chains)
+    (chain,) = found["simulateRetryPolicy"]["chains"]
+    assert chain["attempts"] == [{"reason": "rule_fail"}]
+
+
+def test_equal_outputs_in_a_row_end_a_given_chain(api: Api) -> None:
+    inline = {"max_retries": 5, "stop_after_same": 2}
+    end = {**FAILED, "log_tail": OUTPUT}
+    found = simulated(api, end, end, retry_policy=inline)
+    assert rows_of(found, "reason") == [("inline_retry",), ("repeating_failure",)]
+
+
+@pytest.mark.parametrize(
+    ("tail", "status"),
+    [("x" * 16_384, 200), ("x" * 16_385, 400), (7, 400), (None, 200), ("\x00 \ud800", 200)],
+)
+def test_a_given_output_has_a_bound(api: Api, tail: Any, status: int) -> None:
+    body = {"chains": [{"terminations": [{**FAILED, "log_tail": tail}]}]}
+    response = api.post(PATH, json.dumps(body).encode())
+    assert response.status_code == status
+    if status == 400:
+        assert list(response.json()["errors"]) == ["chains[0].terminations[0].log_tail"]

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from retry.simulate import ASSUMPTIONS
 from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.models.tenants import Role
 from sessions_app.selectors import past_chains
@@ -91,6 +92,7 @@ def test_a_chain_as_it_was(api: Api, at: Project) -> None:
         "changed": [],
         "added_attempts": 0,
         "added_run_seconds": 0,
+        "assumptions": ASSUMPTIONS,
     }
 
 

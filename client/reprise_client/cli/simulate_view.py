@@ -67,7 +67,7 @@ def _shared(summary: SimulationSummary) -> Iterator[tuple[str, str]]:
         if times := (summary.held or {}).get(name):
             about = f", about {span(known[name])} in all" if name in known else ""
             yield title, f"{counted(times, 'time')}{about}"
-    if summary.assumptions:
+    if summary.held_seconds is not None:
         yield "Retries spared", f"{summary.spared_retries:,}"
         yield "Breakers opened", f"{summary.breakers_opened:,}"
 

@@ -89,11 +89,12 @@ def summed(parts: Sequence[Simulation]) -> Simulation:
         fields["added_run_seconds"] = sum(each.added_run_seconds for each in sums)
     if any(each.held is not None for each in sums):
         fields["held"] = _added(each.held or {} for each in sums)
-    if any(each.assumptions for each in sums):
+    if any(each.held_seconds is not None for each in sums):
         fields["held_seconds"] = _added(each.held_seconds or {} for each in sums)
         fields["spared_retries"] = sum(each.spared_retries for each in sums)
         fields["breakers_opened"] = sum(each.breakers_opened for each in sums)
-        fields["assumptions"] = next(each.assumptions for each in sums if each.assumptions)
+    if said := next((each.assumptions for each in sums if each.assumptions), None):
+        fields["assumptions"] = said
     chains = [each for part in parts for each in part.chains]
     summary = reprise_client.SimulationSummary(**fields)
     return reprise_client.Simulation(chains=chains, summary=summary)

@@ -15,6 +15,8 @@ from retry.policies.shared_budget import SharedBudget, WhenOver, when_over
 from sessions_app.api.requests.queries import Time, lowered
 
 MAX_CATEGORIES = 1000
+MAX_TAIL = 16 * 1024
+"""Most characters of the end of an output; a signature looks at no more."""
 MAX_AT = 10**11
 """Longest time in seconds, some 3,000 years. Delays on top of it still give valid dates."""
 
@@ -78,6 +80,9 @@ class GivenTermination(_Given):
     reason: str | None = None
     message: str | None = None
     pod_message: str | None = None
+    log_tail: Annotated[str, Field(max_length=MAX_TAIL)] | None = None
+    """The end of the output of what failed first: its signature tells the failure if no message
+    does."""
     node: str | None = None
     at: Annotated[_Number, Field(ge=0, le=MAX_AT)] | None = None
     made_progress: StrictBool | None = None

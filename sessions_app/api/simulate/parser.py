@@ -211,8 +211,8 @@ class _Call:
             return None
         known = given.session_id
         termination = Termination.from_json(value)
-        # As far as the message tells it: nobody gives what the program printed.
-        failure = signature(termination) if termination.status == "error" else None
+        failed = termination.status == "error"
+        failure = signature(termination, given.log_tail or "") if failed else None
         return Ending(
             termination,
             made_up_id(chain, position) if known is None else str(known),

@@ -56,9 +56,9 @@ class ChangedChain(BaseModel):
 class SimulationSummary(BaseModel):
     """The totals: retries by cause and by rule, decisions by reason.
 
-    `changed` has the first 1,000 chains. The added attempts and seconds are for history only, and
-    what follows for histories with breakers or shared budgets; `held` also for given chains in
-    which they hold a retry.
+    `changed` has the first 1,000 chains. The added attempts and seconds and `assumptions` are for
+    history only, and all else that follows for histories with breakers or shared budgets; `held`
+    also for given chains in which they hold a retry.
     """
 
     chains: int

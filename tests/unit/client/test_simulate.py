@@ -252,6 +252,15 @@ def test_many_changed_chains(command: Command, server: FakeServer, draft: str) -
     )
 
 
+def test_what_is_assumed_is_told_without_breakers_too(
+    command: Command, server: FakeServer, draft: str
+) -> None:
+    server.on(ROUTE, answer(assumptions=["Suspect nodes are left out."]))
+    output = command("simulate", "-f", draft).stdout
+    assert "Suspect nodes are left out." in output.partition("Assumed")[2]
+    assert "spared" not in output
+
+
 def test_nothing_would_change(command: Command, server: FakeServer, draft: str) -> None:
     server.on(ROUTE, answer(changed=[], added_attempts=0, added_run_seconds=0))
     output = command("simulate", "-f", draft).stdout
@@ -397,3 +406,6 @@ def test_what_was_held_is_added_up() -> None:
     assert found.held == {"breaker": 3, "shared_budget": 4}
     assert (found.held_seconds, found.spared_retries) == ({"breaker": 1.5}, 1)
     assert (found.breakers_opened, found.assumptions) == (1, ["a"])
+    plain = Simulation(summary=SimulationSummary(assumptions=["a"]))
+    found = summed([plain, plain]).summary
+    assert (found.assumptions, found.held_seconds) == (["a"], None)
