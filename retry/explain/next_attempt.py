@@ -1,6 +1,16 @@
 """The next attempt in plain English: its time, its place, its memory."""
 
-from retry.explain.step_facts import Facts, count, lasting, listed, moment, number, passed, seconds
+from retry.explain.step_facts import (
+    Facts,
+    count,
+    lasting,
+    listed,
+    moment,
+    number,
+    passed,
+    seconds,
+    texts,
+)
 from retry.units.durations import in_words
 
 _HOLDERS = {
@@ -64,6 +74,17 @@ def chain_deadline(step: Facts) -> str:
 
 def avoid_node(step: Facts) -> str:
     return f"The next attempt avoids node {step.get('result')}."
+
+
+def suspects(met: Facts) -> str:
+    """Return which suspect nodes the next attempt left out, or was let onto."""
+    names, total = texts(met, "names"), count(met, "count")
+    more = [f"{total - len(names)} more"] if total > len(names) else []
+    nodes = f"suspect node{'s' * (total > 1)} {listed([*names, *more])}"
+    found = f"the {nodes} of {met.get('executor')}"
+    if not met.get("allowed"):
+        return f"The next attempt left out {found}."
+    return f"The next attempt was let onto {found}, since nothing else there had room."
 
 
 def placement(step: Facts) -> str:

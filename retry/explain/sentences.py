@@ -1,6 +1,6 @@
 """A stored decision in plain English: one sentence for each step that settled something."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decision import SHARED_BUDGET
@@ -25,7 +25,8 @@ from retry.units.durations import in_words
 
 
 def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
-    """Explain a decision from its trace; `decision_fields` are the row's, by their names.
+    """Explain a decision from its trace; `decision_fields` are the row's, by their names,
+    with what the next attempt's lease tells of `suspect_nodes`.
 
     Steps that let the session pass get no sentence unless they changed or paid something. Unknown
     steps are skipped and missing facts are left out, so that old decisions stay readable. Never
@@ -37,6 +38,7 @@ def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
         _advice(decision_fields),
         _postponed(decision_fields),
         _by_hand(decision_fields),
+        _suspects(decision_fields),
     ]
     return [sentence for sentence in sentences if sentence]
 
@@ -189,6 +191,11 @@ def _by_hand(fields: Facts) -> str:
         return f"{request}: it was over the limit of retries a minute."
     paid = ", on no budget" if fields.get("paid_by") == MANUAL_BUDGET else ""
     return f"It was retried at once by hand, by {by}{paid}." if by else ""
+
+
+def _suspects(fields: Facts) -> str:
+    met = fields.get("suspect_nodes")
+    return next_attempt.suspects(met) if isinstance(met, Mapping) else ""
 
 
 _REFUSALS = {

@@ -1,8 +1,9 @@
 """An executor in a lease round: what fits there now, and what is left to other executors."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
@@ -10,6 +11,9 @@ from scheduler.allocation.waiting_lines import BusyQueue, Wish
 from scheduler.core.fairshare import WaitingLine, cost
 from scheduler.core.fit import Ask, Avoid, Misfit, Room
 from scheduler.models import Avoids, Executor
+
+MOST_TOLD = 10
+"""Maximum number of suspect nodes that an event names."""
 
 
 class Plan(NamedTuple):
@@ -35,6 +39,7 @@ class Site:
         self._misfits: dict[tuple[int, Avoid], Misfit | None] = {}
         self._spots: dict[WaitingLine, tuple[Ask, Avoid]] = {}
         self._nodes_avoided: dict[WaitingLine, str] = {}
+        self._relented: set[WaitingLine] = set()
         self._promised: WaitingLine | None = None
         self._planned: dict[WaitingLine, deque[Plan]] = defaultdict(deque)
         self.full: list[tuple[BusyQueue, WaitingLine]] = []
@@ -70,6 +75,7 @@ class Site:
     def relent(self, line: WaitingLine) -> None:
         """Let a hesitant line use suspect nodes."""
         self._spots[line] = self._spots[line][0], self._nodes_avoided[line]
+        self._relented.add(line)
         self.left_waiting -= 1
 
     def book(self, line: WaitingLine) -> str:
@@ -138,6 +144,21 @@ class Site:
         shunned = avoid if isinstance(avoid, frozenset) else frozenset()
         return sorted(self._closed.union(shunned, kept))
 
+    def suspects_met(self, line: WaitingLine, nodes: Sequence[str]) -> dict[str, Any]:
+        """Return which suspect nodes a session of a line has left out or may use after all.
+
+        This is what its event tells of them; empty for nothing. `nodes` are those named to it.
+        """
+        if line in self._relented:
+            used = self._suspects.intersection(nodes) if nodes else self._suspects
+            return _suspects_told(used, allowed=True)
+        # Only lines that avoid suspect nodes avoid several.
+        return self._suspects_left_out if isinstance(self._spots[line][1], frozenset) else {}
+
+    @cached_property
+    def _suspects_left_out(self) -> dict[str, Any]:
+        return _suspects_told(self._suspects, allowed=False)
+
     def _avoid(self, node: str, wish: Wish) -> Avoid:
         """Return what a wish avoids here: a node, and suspect nodes as long as others fit."""
         if not self._suspects or not (wish.retry or self._all_avoid):
@@ -175,3 +196,10 @@ def _with(avoid: Avoid, more: frozenset[str]) -> frozenset[str]:
     if isinstance(avoid, frozenset):
         return avoid | more
     return more | {avoid} if avoid else more
+
+
+def _suspects_told(names: Collection[str], *, allowed: bool) -> dict[str, Any]:
+    if not names:
+        return {}
+    told = {"allowed": allowed, "count": len(names), "names": sorted(names)[:MOST_TOLD]}
+    return {"suspect_nodes": told}

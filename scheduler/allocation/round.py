@@ -110,6 +110,8 @@ class Allocation:
         """The node templates of which the cluster has to add nodes, by session id."""
         self.left_out: dict[UUID, list[str]] = {}
         """Suspect nodes and those in quarantine, for sessions that no nodes are named to."""
+        self.suspects: dict[UUID, dict[str, Any]] = {}
+        """What the events of sessions tell of suspect nodes, if anything, by session id."""
         self.left_waiting = 0
         """Number of lines that wait for room here or are left to other executors."""
 
@@ -439,6 +441,8 @@ class Allocation:
             self._quotas.take(session.project_id, self._wishes[line.key].counted)
             if node := site.node_avoided(line):
                 self.avoided[session.id] = node
+            if told := site.suspects_met(line, self.nodes.get(session.id, ())):
+                self.suspects[session.id] = told
         return sum(len(each) for each in claimed)
 
     def _names_nodes(self, session: LockedSession) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -128,7 +128,7 @@ def _write_leases(found: Allocation, executor: Executor, now: datetime) -> dict[
                     "fencing_token": tokens[session.id],
                     "report_seq": 0,
                 },
-                [Event("session.scheduled", {"fencing_token": tokens[session.id]})],
+                [Event("session.scheduled", _told(found, session.id, tokens[session.id]))],
             )
             for session in sessions
         ],
@@ -144,6 +144,10 @@ def _write_leases(found: Allocation, executor: Executor, now: datetime) -> dict[
         wanted = dict(zip(names, columns(rows), strict=True))
         cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **wanted})
     return tokens
+
+
+def _told(found: Allocation, session_id: UUID, token: int) -> dict[str, Any]:
+    return {"fencing_token": token, **found.suspects.get(session_id, {})}
 
 
 def _place(found: Allocation, session_id: UUID) -> tuple[str | None, str]:

@@ -163,7 +163,8 @@ class TestPage:
                 assert client.get(at(chain[-2], part)).status_code == 200
             counts.append(len(queries))
 
-        assert counts[0] == counts[1] <= 20
+        # The copies know of no next attempt, whose lease would be read.
+        assert counts[1] <= counts[0] <= 20
 
 
 def long_chain(

@@ -15,8 +15,10 @@ from scheduler.services.nodes.acts import node_quarantine, node_release
 from scheduler.services.nodes.counting import nodes_count, stretch_count
 from scheduler.services.nodes.sweep import Swept, nodes_rebuild, nodes_sweep
 from scheduler.services.pending import pending_explain
+from sessions_app.api.render.session_render import decision_json, decisions_json
 from sessions_app.core.states import Status
 from sessions_app.models import Project, Session, SessionEvent
+from sessions_app.selectors.sessions import decision_get
 from sessions_app.services.chains.dependants import dependants_release
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.sessions.cancel import chain_cancel
@@ -375,3 +377,82 @@ def test_a_node_in_quarantine_gets_no_leases_and_a_released_one_does(at: Project
     node_release(now_of(played), "n0", by="olga")
     assert played.lease() == [left.pk]
     assert check_all() == []
+
+
+def marked(*names: str) -> Agent:
+    """An agent whose executor has these suspect nodes, without the sweep that finds them."""
+    played = fleet()
+    until = timezone.now() + timedelta(hours=1)
+    Node.objects.bulk_create(
+        Node(executor=now_of(played), name=each, address=f"one/{each}", suspected_until=until)
+        for each in names
+    )
+    return played
+
+
+def told_of(session: Session) -> Any:
+    """What the newest lease's event tells of suspect nodes; None for nothing."""
+    events = SessionEvent.objects.filter(session_id=session.pk, type="session.scheduled")
+    newest = events.order_by("seq").last()
+    assert newest is not None
+    return newest.data.get("suspect_nodes")
+
+
+def explained(session: Session) -> list[str]:
+    """The sentences about the decision that made a retry."""
+    assert session.parent_id is not None
+    failed = Session.objects.get(pk=session.parent_id)
+    sentences: list[str] = decision_json(failed, decision_get(failed))["explanation"]
+    return sentences
+
+
+@pytest.mark.parametrize("placement", ["node", "cluster"])
+def test_a_retry_tells_which_suspects_it_left_out(at: Project, placement: str) -> None:
+    played = marked("n0")
+    Executor.objects.update(placement=placement)
+    child, first = retry_of(at, played, resources={"cpu": "1"}), submit(at)
+    assert not any("suspect" in each for each in explained(child))
+    assert set(played.lease()) == {child.pk, first.pk}
+    assert told_of(child) == {"allowed": False, "count": 1, "names": ["n0"]}
+    assert told_of(first) is None
+    assert explained(child)[-1] == "The next attempt left out the suspect node n0 of one."
+
+
+@pytest.mark.parametrize("placement", ["node", "cluster"])
+def test_a_retry_tells_that_it_was_let_onto_a_suspect(
+    at: Project, monkeypatch: Any, placement: str
+) -> None:
+    played = marked("n0")
+    Executor.objects.update(placement=placement)
+    child = retry_of(at, played, resources={"cpu": "4"})
+    for node in NODES[1:]:
+        node_quarantine(now_of(played), node, reason="disk", by="olga")
+    assert played.lease() == []
+    monkeypatch.setattr("scheduler.allocation.patience.PATIENCE", timedelta(0))
+    assert played.lease() == [child.pk]
+    assert told_of(child) == {"allowed": True, "count": 1, "names": ["n0"]}
+    assert explained(child)[-1] == (
+        "The next attempt was let onto the suspect node n0 of one, since nothing else there had"
+        " room."
+    )
+
+
+def test_an_event_names_few_of_many_suspects(at: Project) -> None:
+    names = [f"x{number:02}" for number in range(12)]
+    played = marked("n0", *names)
+    child = retry_of(at, played)
+    assert played.lease() == [child.pk]
+    assert told_of(child) == {"allowed": False, "count": 13, "names": ["n0", *names[:9]]}
+    assert explained(child)[-1].endswith("x07, x08 and 3 more of one.")
+
+
+def test_the_explanations_of_many_retries_take_one_statement(at: Project) -> None:
+    played = marked("n0")
+    children = [retry_of(at, played) for _ in range(3)]
+    played.lease()
+    failed = list(Session.objects.filter(pk__in=[each.parent_id for each in children]))
+    decided = [(each, decision_get(each)) for each in failed]
+    with CaptureQueriesContext(connection) as seen:
+        shown = decisions_json(decided)
+    assert len(seen) == 1
+    assert all("left out the suspect node n0" in each["explanation"][-1] for each in shown)

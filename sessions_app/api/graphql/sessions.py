@@ -28,7 +28,7 @@ from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.session_render import (
     attempt_json,
-    decision_json,
+    decisions_json,
     graph_json,
     pending_json,
     sessions_json,
@@ -256,10 +256,9 @@ def _events(page: Page, rows: Sequence[Row]) -> list[Slice[Any]]:
 
 
 def _decisions(rows: Sequence[Row]) -> list[dict[str, Any] | None]:
-    return [
-        None if decision is None else decision_json(row, decision)
-        for row, decision in zip(rows, decisions_found(rows), strict=True)
-    ]
+    found = list(zip(rows, decisions_found(rows), strict=True))
+    shown = iter(decisions_json([(row, each) for row, each in found if each is not None]))
+    return [None if each is None else next(shown) for _, each in found]
 
 
 SessionConnection = connection_to(Session)

@@ -27,6 +27,7 @@ from sessions_app.models import RetryDecision, Session
 from sessions_app.selectors.dependencies import dependency_graph
 from sessions_app.selectors.priority_classes import class_names
 from sessions_app.selectors.sessions import chain_counts, chains_of, made_room_for
+from sessions_app.selectors.suspects_met import suspects_met
 from sessions_app.selectors.why_pending import why_pending
 
 _FOLLOWED = GRANTED_RETRY | {RetryState.RETRIED}
@@ -289,6 +290,18 @@ def decision_line(decision: RetryDecision) -> str:
 
 def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
     """Return the whole explanation, as data and as sentences."""
+    return decisions_json([(session, decision)])[0]
+
+
+def decisions_json(decided: Sequence[tuple[Session, RetryDecision]]) -> list[dict[str, Any]]:
+    """Return the explanations of decisions about sessions, in one statement at most."""
+    met = suspects_met([decision for _, decision in decided])
+    return [_decision(session, decision, met.get(session.pk)) for session, decision in decided]
+
+
+def _decision(
+    session: Session, decision: RetryDecision, suspects: dict[str, Any] | None
+) -> dict[str, Any]:
     fields = rendered(
         shapes.Decision,
         decision,
@@ -304,7 +317,8 @@ def decision_json(session: Session, decision: RetryDecision) -> dict[str, Any]:
         held_for=decision.held_for or None,
         held_key=decision.held_key or None,
     )
-    explanation = explain({**fields, "retry_state": session.retry_state}, fields["trace"])
+    known = {**fields, "retry_state": session.retry_state, "suspect_nodes": suspects}
+    explanation = explain(known, fields["trace"])
     return {**fields, "explanation": explanation}
 
 
