@@ -52,6 +52,14 @@ class Placement(StrEnum):
     CLUSTER = "cluster"
 
 
+class Preempts(StrEnum):
+    """Whether sessions make room for others."""
+
+    ON = "on"
+    OFF = "off"
+    DRY_RUN = "dry_run"
+
+
 class Avoids(StrEnum):
     """The attempts that avoid suspect nodes."""
 
@@ -65,6 +73,13 @@ AvoidsOption = Annotated[
 ]
 QuarantineOption = Annotated[
     bool, typer.Option("--auto-quarantine", help="Give suspect nodes no sessions at all.")
+]
+PreemptionOption = Annotated[
+    Preempts | None,
+    typer.Option(
+        help="Whether sessions make room for others; dry_run only records which would "
+        "(default: the server's setting)."
+    ),
 ]
 LabelOption = Annotated[
     list[str] | None,
@@ -102,6 +117,7 @@ def create(
     placement: PlacementOption = Placement.NODE,
     avoid_suspects: AvoidsOption = Avoids.OFF,
     auto_quarantine: QuarantineOption = False,
+    preemption: PreemptionOption = None,
     label: LabelOption = None,
     output: TokenOutput = TokenForm.TOKEN,
 ) -> None:
@@ -118,6 +134,7 @@ def create(
             placement=placement,
             avoid_suspects=avoid_suspects,
             auto_quarantine=auto_quarantine,
+            preemption=preemption or "",
             labels=pairs("--label", label),
         )
     except ApiError as error:

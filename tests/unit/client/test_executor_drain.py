@@ -94,3 +94,38 @@ def test_it_lists_what_is_kept_free(command: Command, server: FakeServer) -> Non
     assert "a, b" in result.stdout
     names = command("executor", "reservations", "-o", "name").stdout
     assert names.split() == [row["session_id"]]
+
+
+def test_it_says_who_chooses_nodes_and_whether_room_is_made(
+    command: Command, server: FakeServer
+) -> None:
+    lease = {
+        "session_id": "s",
+        "session_name": "train",
+        "project": "acme/work",
+        "status": "RUNNING",
+    }
+    leases = [
+        {**lease, "node": "a", "nodes": ["a", "b", "a"]},
+        {**lease, "node": "c"},
+        {**lease, "template": "gpu"},
+    ]
+    server.on("GET /whoami/", {"username": "root", "is_superuser": True, "grants": []})
+    server.on("GET /executors/gpu-1/leases/", {"results": leases, "next": None})
+    server.on(ONE, {**_with(3), "placement": "node", "preemption": "dry_run"})
+    words = " ".join(command("describe", "executor", "gpu-1").stdout.split())
+    assert "Placement the server plans the nodes Preemption only recorded, nothing stops" in words
+    assert words.endswith(
+        "STATUS NODES s train acme/work RUNNING a, b s train acme/work RUNNING c"
+        " s train acme/work RUNNING a new gpu"
+    )
+
+
+@pytest.mark.parametrize(("options", "sent"), [((), ""), (("--preemption", "dry_run"), "dry_run")])
+def test_a_new_one_is_told_whether_it_preempts(
+    command: Command, server: FakeServer, options: tuple[str, ...], sent: str
+) -> None:
+    server.on("POST /executors/", {"name": "gpu-1", "token": "rpr_x"})
+    result = command("executor", "create", "gpu-1", *options)
+    assert (result.stdout, server.calls[0].body["preemption"]) == ("rpr_x\n", sent)
+    assert command("executor", "create", "gpu-1", "--preemption", "maybe").exit_code == 2

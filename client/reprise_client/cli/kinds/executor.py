@@ -46,6 +46,13 @@ SPEC: Mapping[str, Any] = {
 """The fields of a `spec`, with the values that an omitted field stands for."""
 SHOWN = 20
 """Most nodes and leases in a description."""
+PLACEMENTS = {"node": "the server plans the nodes", "cluster": "the cluster chooses the nodes"}
+PREEMPTIONS = {
+    "": "as the server's setting says",
+    "off": "no session makes room for others",
+    "dry_run": "only recorded, nothing stops",
+    "on": "sessions make room for others",
+}
 STYLES = {"alive": "green", "late": "yellow", "silent": "red"}
 
 
@@ -117,6 +124,8 @@ class ExecutorKind(NamedKind["Executor"]):
                     ("Labels", _labels(item.labels)),
                     ("Driver", item.driver),
                     ("Incarnation", str(item.incarnation or "")),
+                    ("Placement", PLACEMENTS.get(item.placement, item.placement)),
+                    ("Preemption", PREEMPTIONS.get(item.preemption, item.preemption)),
                     ("Suspect nodes", _avoided(item)),
                     ("Leases", f"{item.lease_count} of {item.max_sessions}"),
                     ("Lost runs", _unconfirmed(item.unconfirmed_after)),
@@ -133,7 +142,7 @@ class ExecutorKind(NamedKind["Executor"]):
             *_kept_free(item, now),
             *_table(
                 "Leases",
-                ("SESSION", "NAME", "PROJECT", "STATUS"),
+                ("SESSION", "NAME", "PROJECT", "STATUS", "NODES"),
                 [_lease_cells(lease) for lease in leases],
                 item.lease_count,
             ),
@@ -212,7 +221,14 @@ def _table(
 
 
 def _lease_cells(lease: ExecutorLease) -> Row:
-    return [lease.session_id, lease.session_name, lease.project, status_text(lease.status)]
+    status = status_text(lease.status)
+    return [lease.session_id, lease.session_name, lease.project, status, _where(lease)]
+
+
+def _where(lease: ExecutorLease) -> str:
+    """Return its planned nodes, or else the reported one, or the template that it waits for."""
+    planned = ", ".join(dict.fromkeys(lease.nodes))
+    return planned or lease.node or (f"a new {lease.template}" if lease.template else "")
 
 
 def _node_cells(node: ExecutorNode) -> Row:
