@@ -1,5 +1,6 @@
 """Schedules by the SDK and by the command, as in the docs, against the server itself."""
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,38 @@ def test_the_document_of_the_docs_is_applied(reprise: Command, work: Project) ->
     assert yaml.safe_load(got)["spec"]["overlap"] == "allow"
     assert applied(got) == f"{ADDRESS} unchanged\n"
     assert reprise("describe schedule nightly-backup").stdout.count("T02:30:00") == 5
+
+
+def test_the_next_times_are_shown_before_anything_is_saved(reprise: Command, work: Project) -> None:
+    (document,) = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    shown = reprise("schedule times -f -", stdin=document).stdout
+    assert shown.count("nightly-backup") == shown.count("T02:30:00") == 5
+    (entry,) = json.loads(reprise("schedule times -f - --json", stdin=document).stdout)
+    assert (entry["name"], len(entry["times"])) == ("nightly-backup", 5)
+    assert not Schedule.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "words"),
+    [
+        ('"30 3 * * *"', '"30 25 * * *"', 5, "line 6, spec.cron:"),
+        (
+            "overlap: skip",
+            'until: "2001-01-01T00:00:00Z"',
+            5,
+            "line 8, spec.until: no time is left",
+        ),
+        ("time_zone:", "timezone:", 2, "line 7, spec.timezone: is not a known field"),
+        ("kind: Schedule", "kind: Queue", 2, "kind: must be Schedule: only schedules have times"),
+    ],
+)
+def test_faults_of_documents_are_told_at_their_places(
+    reprise: Command, work: Project, before: str, after: str, code: int, words: str
+) -> None:
+    (document,) = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert before in document
+    wrong = document.replace(before, after)
+    assert words in reprise("schedule times -f -", code=code, stdin=wrong).output
 
 
 def test_sessions_are_made_by_hand(reprise: Command, work: Project) -> None:

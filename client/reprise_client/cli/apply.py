@@ -68,7 +68,7 @@ def send_documents(
     ctx: typer.Context, sources: Sequence[str], asked: Scope | None, how: How
 ) -> None:
     """Apply the documents in files; exit with the code of the first refusal."""
-    wanted = _checked(read_documents(sources))
+    wanted = documents_wanted(sources)
     client = client_of(ctx)
     codes = [code for each in wanted if (code := _applied(client, each, asked, how))]
     if codes:
@@ -76,18 +76,19 @@ def send_documents(
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class Wanted:
     """A document and its kind."""
 
     document: Document
     kind: Kind[Any]
 
 
-def _checked(documents: Sequence[Document]) -> list[_Wanted]:
-    """Return the documents in the order in which they depend on each other.
+def documents_wanted(sources: Sequence[str]) -> list[Wanted]:
+    """Return the documents in files, in the order in which they depend on each other.
 
     Exits if any document is malformed.
     """
+    documents = read_documents(sources)
     faults = [
         document.fault(path, fault)
         for document in documents
@@ -98,7 +99,7 @@ def _checked(documents: Sequence[Document]) -> list[_Wanted]:
     if faults:
         raise typer.Exit(USAGE)
     wanted = [
-        _Wanted(document, kind)
+        Wanted(document, kind)
         for document in documents
         if (kind := kind_named(document.data["kind"]))
     ]
@@ -150,7 +151,7 @@ def _metadata_faults(kind: Kind[Any], metadata: Mapping[str, Any]) -> Iterator[_
         yield "metadata.project", "requires the domain"
 
 
-def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> int:
+def _applied(client: Client, wanted: Wanted, asked: Scope | None, how: How) -> int:
     """Apply one document and print the result. Return 0, or the exit code of a refusal."""
     document, kind = wanted.document, wanted.kind
     try:
@@ -162,14 +163,15 @@ def _applied(client: Client, wanted: _Wanted, asked: Scope | None, how: How) -> 
     except ApiError as error:
         if error.status in {401, 429} or error.status >= 500:  # the next one would fail, too
             raise
-        for fault in _refusals(wanted, error):
+        for fault in refusals(wanted, error):
             complain(fault)
         return code_of(error)
     _say(kind, applied, document)
     return 0
 
 
-def _refusals(wanted: _Wanted, error: ApiError) -> Iterator[str]:
+def refusals(wanted: Wanted, error: ApiError) -> Iterator[str]:
+    """Yield what the server refused, at its places in the document."""
     document, kind = wanted.document, wanted.kind
     if error.status != 400 or not error.errors:
         hint = hint_of(error) if error.status == 403 else ""

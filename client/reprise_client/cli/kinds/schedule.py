@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from reprise_client.api import Client
     from reprise_client.models import Schedule, ScheduleRun
 
+TIMING = ("cron", "time_zone", "every", "from", "until")
+"""The fields of a `spec` that say when it fires."""
 SPEC = (
-    *("cron", "time_zone", "every", "from", "until", "queue", "overlap", "catch_up", "jitter"),
+    *(*TIMING, "queue", "overlap", "catch_up", "jitter"),
     *("pause_after", "paused", "template"),
 )
 COMPARED = tuple("from_" if name == "from" else name for name in SPEC)
