@@ -116,6 +116,11 @@ def reservations_of(project: Project) -> QuerySet[Reservation]:
     return _reservations().filter(session__project=project)
 
 
+def executor_reservations(executor: Executor) -> QuerySet[Reservation]:
+    """Return the reservations on an executor, as `reservations_listed` does: for operators."""
+    return _reservations().filter(executor=executor)
+
+
 def _reservations() -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(session__phase=Phase.WAITING).order_by("pk")
     return rows.select_related("executor", *_LEASED)

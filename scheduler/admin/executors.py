@@ -20,12 +20,12 @@ from unfold.widgets import (
 
 from scheduler.core.labels import labels_read, labels_text
 from scheduler.models import Avoids, Executor, Lease, Placement
-from scheduler.selectors import executor_leases
+from scheduler.selectors import executor_leases, executor_reservations
 from scheduler.services.drain import executor_drain
 from scheduler.services.registry import LONGEST, executor_create, executor_delete, executor_save
 from scheduler.services.silence import health_of
 from sessions_app.admin.base import ReadOnlyAdmin, column, operator
-from sessions_app.admin.cells import past, session_link, short
+from sessions_app.admin.cells import folded, past, session_link, short
 from sessions_app.admin.cordons import CordonForm
 from sessions_app.admin.tokens import ShowsToken
 from sessions_app.api.requests.bodies import MAX_REASON
@@ -42,7 +42,9 @@ SET = (
     *("avoid_suspects", "auto_quarantine", "preemption", "labels"),
 )
 NODES = 200
-"""Maximum number of nodes that the page of an executor lists."""
+"""Maximum number of nodes that the page of an executor lists, and of sessions they are kept for."""
+FEW = 5
+"""Names of nodes that are shown before the rest is folded."""
 
 
 class ExecutorForm(CordonForm):
@@ -132,7 +134,7 @@ class ExecutorAdmin(ShowsToken):
     autocomplete_fields = ("projects",)
     readonly_fields = (
         *("health", "trouble", "troubled_projects", "warned_of", "heartbeat", "driver"),
-        *("lease_count", "max_sessions", "node_table", "template_table"),
+        *("lease_count", "max_sessions", "node_table", "template_table", "kept_table"),
     )
     fieldsets = (
         (None, {"fields": SET}),
@@ -147,6 +149,13 @@ class ExecutorAdmin(ShowsToken):
         found: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = found.annotate(lease_count=Count("leases"))
         return counted
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """Return the executor with what is kept free there, which its page asks for repeatedly."""
+        found: Any = super().get_object(request, object_id, from_field)
+        if found is not None:
+            found.kept = list(executor_reservations(found)[:NODES])
+        return found
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Forbid the deletion of an executor that holds leases: their runs would be forgotten."""
@@ -260,6 +269,20 @@ class ExecutorAdmin(ShowsToken):
         ]
         return _table(("template", "has", "labels", "at most"), rows)
 
+    @column("nodes kept free")
+    def kept_table(self, executor: Any) -> SafeString | str:
+        rows = [
+            (
+                session_link(each.session_id),
+                each.session.project.address,
+                folded(each.nodes, FEW) if each.nodes else "a session slot",
+                past(each.since),
+            )
+            for each in executor.kept
+        ]
+        heads = ("for the session", "of the project", "nodes", "since")
+        return _table(heads, rows) if rows else "-"
+
 
 def _table(heads: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> SafeString:
     cells = format_html_join("", "<th>{}</th>", ((each,) for each in heads))
@@ -285,8 +308,8 @@ class LeaseAdmin(ReadOnlyAdmin):
     list_select_related = ("executor",)
     list_filter = (("executor", AutocompleteSelectFilter),)
     fields = (
-        "session_page", "executor", "template", "fencing_token", "granted_at", "accepted",
-        "lost_at", "run_deadline",
+        "session_page", "executor", "planned", "template", "fencing_token", "granted_at",
+        "accepted", "lost_at", "run_deadline",
     )  # fmt: skip
     readonly_fields = fields
 
@@ -297,6 +320,10 @@ class LeaseAdmin(ReadOnlyAdmin):
     @column("session")
     def session_page(self, lease: Lease) -> str:
         return session_link(lease.pk, str(lease.pk))
+
+    @column("planned nodes")
+    def planned(self, lease: Lease) -> SafeString | str:
+        return folded(list(dict.fromkeys(lease.nodes or ())), FEW)
 
     @column("granted")
     def granted(self, lease: Lease) -> str:

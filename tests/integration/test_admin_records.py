@@ -15,7 +15,7 @@ from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from scheduler.admin.executors import ExecutorAdmin
-from scheduler.models import Executor, Lease, QueueUsage
+from scheduler.models import Executor, Lease, QueueUsage, Reservation
 from sessions_app.models import ApiToken, AuditLog, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import token_find
@@ -527,6 +527,30 @@ def test_an_executor_page_shows_the_nodes_that_its_cluster_can_add(client: Clien
     Executor.objects.filter(pk=world.executor.pk).update(node_templates=[{**gpu, "max": 3}])
     page = text_of(client.get(url("scheduler_executor", "change", world.executor.pk)))
     assert "template has labels at most gpu cpu 8 pool=&lt;b&gt; 3" in page
+
+
+def test_an_executor_page_shows_for_whom_nodes_are_kept_free(client: Client) -> None:
+    world = World(1)
+    address = url("scheduler_executor", "change", world.executor.pk)
+    assert "for the session" not in text_of(client.get(address))
+    waits = [factories.submit(world.project) for _ in range(2)]
+    for session, nodes in zip(waits, ([*"abcdefg"], []), strict=True):
+        Reservation.objects.create(executor=world.executor, session=session, nodes=nodes)
+    with CaptureQueriesContext(connection) as asked:
+        page = client.get(address)
+    text = text_of(page)
+    first, second = (str(each.pk)[:13] for each in waits)
+    head = "for the session of the project nodes since"
+    assert f"{head} {first} {world.project.address} a, b, c, d, e and 2 more f g" in text
+    assert f"{second} {world.project.address} a session slot" in text
+    assert sum('FROM "scheduler_reservation"' in each["sql"] for each in asked) == 1
+
+
+def test_a_lease_page_shows_the_planned_nodes(client: Client) -> None:
+    lease = World(1).executor.leases.get()
+    Lease.objects.update(nodes=["n1", "n2", "n1"])
+    page = text_of(client.get(url("scheduler_lease", "change", lease.pk)))
+    assert "Planned nodes n1, n2" in page
 
 
 def test_users_are_made_changed_and_switched_off_but_never_deleted(client: Client) -> None:
