@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
@@ -41,7 +41,11 @@ from sessions_app.selectors.resource_changes import resources_granted
 from sessions_app.selectors.session_pages import ids_beginning
 from sessions_app.selectors.sessions import chain_attempts, session_events, session_get
 from sessions_app.selectors.tenants import projects_all
-from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.downstream import (
+    downstream_of,
+    downstream_words,
+    session_retry_downstream,
+)
 from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.logs import log_tail
@@ -52,32 +56,38 @@ EVENTS = 200
 LOG_LINES = 100
 
 
-def _cancel(found: Session, by: str) -> UUID:
+_Done = tuple[UUID, str]
+
+
+def _cancel(found: Session, by: str, _sent: QueryDict) -> _Done:
     chain_cancel(found.root_id, by=by)
-    return found.pk
+    return found.pk, "Its chain is cancelled."
 
 
-def _preempt(found: Session, by: str) -> UUID:
+def _preempt(found: Session, by: str, _sent: QueryDict) -> _Done:
     session_preempt(found.pk, by=by)
-    return found.pk
+    return found.pk, "It is preempted."
 
 
-def _retry(found: Session, by: str) -> UUID:
-    return session_retry(found.pk, found.root_id, by=by)
+def _retry(found: Session, by: str, sent: QueryDict) -> _Done:
+    # Cluster admins may retry them all.
+    down = downstream_of([found.root_id]) if "downstream" in sent else {}
+    made = session_retry_downstream(found.pk, found.root_id, down, by=by)
+    return made.child_id or found.pk, made.words
 
 
-def _give_up(found: Session, by: str) -> UUID:
+def _give_up(found: Session, by: str, _sent: QueryDict) -> _Done:
     chain_give_up(found.pk, found.root_id, by=by)
-    return found.pk
+    return found.pk, "The chain has ended; it is no longer parked."
 
 
-_ACTS: dict[str, tuple[Callable[[Session, str], UUID], str]] = {
-    "cancel": (_cancel, "Its chain is cancelled."),
-    "preempt": (_preempt, "It is preempted."),
-    "retry": (_retry, "This is the new attempt."),
-    "give_up": (_give_up, "The chain has ended; it is no longer parked."),
+_ACTS: dict[str, Callable[[Session, str, QueryDict], _Done]] = {
+    "cancel": _cancel,
+    "preempt": _preempt,
+    "retry": _retry,
+    "give_up": _give_up,
 }
-"""What the buttons of a page do, which returns the session to show, and what is said then."""
+"""What the buttons of a page do. They return the session to show, and what is said then."""
 
 
 @admin.register(Session)
@@ -141,13 +151,14 @@ class SessionAdmin(OwnPage, LookedUpAdmin):
 
     def act_view(self, request: HttpRequest, session_id: UUID) -> HttpResponse:
         """Do what the pressed button says, and show the page again."""
-        act, done = _ACTS.get(request.POST.get("do", ""), (None, ""))
+        act = _ACTS.get(request.POST.get("do", ""))
         back = HttpResponseRedirect(change_url("session", session_id))
         if request.method != "POST" or act is None:
             messages.error(request, "A session can be cancelled, preempted, retried or given up.")
             return back
         try:
-            shown = act(session_get(actor_of(request), session_id), operator(request))
+            found = session_get(actor_of(request), session_id)
+            shown, done = act(found, operator(request), request.POST)
         except NotFound:
             return self.missing(request, session_id)
         except DomainError as error:
@@ -250,6 +261,7 @@ def _page(found: Session, request: HttpRequest) -> dict[str, Any]:
         "preemptible": found.phase == Phase.LIVE and found.status != Status.TERMINATING,
         "retryable": failed,
         "parked": found.pk == tip.pk and found.retry_state == RetryState.PARKED,
+        "downstream": downstream_words(found.root_id) if failed else "",
         "retry_changes_url": reverse("session-retry-changes", args=[found.pk]),
         "status_label": STATUS_LABELS[found.status],
     }

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -31,7 +31,11 @@ from sessions_app.models import Session
 from sessions_app.selectors.executors_known import executor_silence
 from sessions_app.selectors.resource_changes import resources_granted
 from sessions_app.selectors.sessions import chain_attempts, is_over, session_events, session_get
-from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.downstream import (
+    downstream_allowed,
+    downstream_words,
+    session_retry_downstream,
+)
 from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.web.visitor import visitor
@@ -65,7 +69,7 @@ def _act(request: HttpRequest, actor: Actor, session_id: UUID) -> UUID:
         messages.error(request, "This page can only cancel or give up a chain, or retry a session.")
         return session_id
     try:
-        shown, done = act(actor, session_id)
+        shown, done = act(actor, session_id, request.POST)
     except NotFound:
         raise
     except DomainError as error:
@@ -75,25 +79,26 @@ def _act(request: HttpRequest, actor: Actor, session_id: UUID) -> UUID:
     return shown
 
 
-def _cancel(actor: Actor, session_id: UUID) -> tuple[UUID, str]:
+def _cancel(actor: Actor, session_id: UUID, _sent: QueryDict) -> tuple[UUID, str]:
     found = session_get(actor, session_id, Action.SESSION_CANCEL)
     chain_cancel(found.root_id, by=actor.name)
     return session_id, "The chain is cancelled; a run that has begun is being stopped."
 
 
-def _retry(actor: Actor, session_id: UUID) -> tuple[UUID, str]:
+def _retry(actor: Actor, session_id: UUID, sent: QueryDict) -> tuple[UUID, str]:
     found = session_get(actor, session_id, Action.SESSION_RETRY)
-    child = session_retry(session_id, found.root_id, by=actor.name)
-    return child, "This is the new attempt."
+    down = downstream_allowed(actor, [found.root_id]) if "downstream" in sent else {}
+    made = session_retry_downstream(session_id, found.root_id, down, by=actor.name)
+    return made.child_id or session_id, made.words
 
 
-def _give_up(actor: Actor, session_id: UUID) -> tuple[UUID, str]:
+def _give_up(actor: Actor, session_id: UUID, _sent: QueryDict) -> tuple[UUID, str]:
     found = session_get(actor, session_id, Action.SESSION_GIVE_UP)
     chain_give_up(session_id, found.root_id, by=actor.name)
     return session_id, "The chain has ended; it is no longer parked."
 
 
-_ACTS: dict[str, Callable[[Actor, UUID], tuple[UUID, str]]] = {
+_ACTS: dict[str, Callable[[Actor, UUID, QueryDict], tuple[UUID, str]]] = {
     "cancel": _cancel,
     "retry": _retry,
     "give_up": _give_up,
@@ -107,6 +112,7 @@ def _session_context(actor: Actor, found: Session, *, unfolded: bool) -> dict[st
     events = list(session_events(found)[: EVENTS + 1])
     granted = resources_granted(chain)
     over = is_over(tip)
+    allowed = _allowed(actor, found, tip, over=over)
     shown = session_json(found, actor)
     return {
         "session": shown,
@@ -122,7 +128,8 @@ def _session_context(actor: Actor, found: Session, *, unfolded: bool) -> dict[st
         "live": not over,
         "failure_title": found.failure_title,
         "failure_address": _failure_address(found),
-        **_allowed(actor, found, tip, over=over),
+        **allowed,
+        "downstream": downstream_words(found.root_id) if allowed["retryable"] else "",
         **_in_project(actor, found),
         "now": timezone.now(),
     }

@@ -24,7 +24,12 @@ from sessions_app.core.errors import DomainError, InvalidInput
 from sessions_app.forms.yaml_text import MappingField
 from sessions_app.models import Session
 from sessions_app.selectors.sessions import session_get
-from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.downstream import (
+    Retried,
+    downstream_allowed,
+    downstream_words,
+    session_retry_downstream,
+)
 from sessions_app.web.form_fields import shown_field
 from sessions_app.web.fragments import fragment, session_or_404
 from sessions_app.web.parts import Field
@@ -92,6 +97,7 @@ class RetryChangesForm(forms.Form):
         max_length=MAX_REASON,
         help_text="for everybody who looks at the attempt",
     )
+    downstream = forms.BooleanField(label="Retry downstream, too", required=False)
 
     asked: dict[str, Any]
 
@@ -99,6 +105,10 @@ class RetryChangesForm(forms.Form):
         """Take what was sent. With `values` the visitor may see what is set in the pod."""
         present = _present(found) | ({"pod_spec": found.spec.pod_spec} if values else {})
         super().__init__(sent, initial=present)
+        down = downstream_words(found.root_id)
+        self.fields["downstream"].help_text = f"{down}, without these changes"
+        if not down:
+            del self.fields["downstream"]
 
     def clean_command(self) -> list[str]:
         """Split the command into its words."""
@@ -131,6 +141,7 @@ class RetryChangesForm(forms.Form):
         """Check what is asked for, as a call of the API is checked."""
         changed = {name: self.cleaned_data.get(name) for name in self.changed_data}
         reason = changed.pop("reason", "")
+        changed.pop("downstream", None)
         if self.errors:
             return
         try:
@@ -177,10 +188,10 @@ def retry_changes(request: HttpRequest, session_id: UUID) -> HttpResponse:
     values = permitted(visitor(request), Action.SESSION_VALUES, project=found.project)
     form = RetryChangesForm(found, sent, values=values)
     if form.is_bound and form.is_valid():
-        child = _retry(request, form, session_id)
-        if child is not None:
-            messages.success(request, "This is the new attempt.")
-            return _show(request, child)
+        made = _retry(request, form, session_id)
+        if made is not None:
+            messages.success(request, made.words)
+            return _show(request, made.child_id or session_id)
     context = {
         "title": TITLE,
         "fields": form.shown(),
@@ -190,12 +201,16 @@ def retry_changes(request: HttpRequest, session_id: UUID) -> HttpResponse:
     return fragment(request, "retry_changes", found, context, status)
 
 
-def _retry(request: HttpRequest, form: RetryChangesForm, session_id: UUID) -> UUID | None:
-    """Return the new attempt; None if it was refused, which the form then says."""
+def _retry(request: HttpRequest, form: RetryChangesForm, session_id: UUID) -> Retried | None:
+    """Return what was retried; None if it was refused, which the form then says."""
     actor = visitor(request)
     try:
         found = session_get(actor, session_id, Action.SESSION_RETRY)
-        return session_retry(session_id, found.root_id, by=actor.name, changes=form.asked)
+        also = form.cleaned_data.get("downstream")
+        down = downstream_allowed(actor, [found.root_id]) if also else {}
+        return session_retry_downstream(
+            session_id, found.root_id, down, by=actor.name, changes=form.asked
+        )
     except InvalidInput as error:
         for name, texts in error.errors.items():
             form.refuse(name, texts)

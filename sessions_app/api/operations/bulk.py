@@ -7,7 +7,6 @@ from uuid import UUID
 
 from pydantic import Field, StrictBool, StrictInt, ValidationError
 
-from sessions_app.api.operations.sessions import downstream_allowed
 from sessions_app.api.requests.bodies import (
     AnotherAttempt,
     Priority,
@@ -22,7 +21,11 @@ from sessions_app.core.errors import DomainError
 from sessions_app.models import Queue
 from sessions_app.selectors.sessions import TipsPage, queue_resolve, require_project, tips_page
 from sessions_app.services.chains.dispatch import BATCH
-from sessions_app.services.chains.downstream import dependency_failed, sessions_retry_downstream
+from sessions_app.services.chains.downstream import (
+    dependency_failed,
+    downstream_allowed,
+    sessions_retry_downstream,
+)
 from sessions_app.services.chains.manual_retry import Granted, sessions_retry_paced
 from sessions_app.services.chains.parked import chains_give_up
 from sessions_app.services.sessions.cancel import chains_cancel

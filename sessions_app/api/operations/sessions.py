@@ -1,6 +1,6 @@
 """Operations on sessions."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,10 +12,10 @@ from sessions_app.api.requests.bodies import (
 )
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.core.errors import DomainError
-from sessions_app.selectors.sessions import queue_resolve, session_get, sessions_allowed
+from sessions_app.selectors.sessions import queue_resolve, session_get
 from sessions_app.services.chains.downstream import (
     Retried,
-    downstream_of,
+    downstream_allowed,
     session_retry_downstream,
 )
 from sessions_app.services.chains.manual_retry import sessions_retry_paced
@@ -77,16 +77,3 @@ def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> Retried:
     return session_retry_downstream(
         session.pk, session.root_id, down, by=actor.name, changes=changes
     )
-
-
-def downstream_allowed(actor: Actor, root_ids: Collection[UUID]) -> dict[UUID, UUID]:
-    """Return the sessions downstream of chains, with their roots.
-
-    Raises the refusal of the first one that the actor may not retry, and `TooLarge`.
-    """
-    down = downstream_of(root_ids)
-    if down:
-        _, refusals = sessions_allowed(actor, Action.SESSION_RETRY, list(down))
-        for refusal in refusals.values():
-            raise refusal
-    return down

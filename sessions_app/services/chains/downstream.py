@@ -10,10 +10,12 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from sessions_app import wakeups
+from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import DomainError, TooLarge
 from sessions_app.core.retry_changes import Changes
 from sessions_app.db.bulk import array
 from sessions_app.locks import lock_chains
+from sessions_app.selectors.sessions import sessions_allowed
 from sessions_app.services.chains.manual_retry import (
     Granted,
     session_retry,
@@ -52,21 +54,52 @@ class Retried:
     child_id: UUID | None
     downstream: list[UUID]
 
+    @property
+    def words(self) -> str:
+        """Return what was done, for the page of the new attempt."""
+        more = f" {len(self.downstream):,} downstream wait for it again." if self.downstream else ""
+        return f"This is the new attempt.{more}"
+
 
 def downstream_of(root_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """Return the sessions that ended as `dependency_failed` because of chains, with their roots.
 
     Also through others, in one statement. Raises `TooLarge` if there are more than `MOST`.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_DOWN, [array(root_ids), MOST + 1])
-        found: dict[UUID, UUID] = dict(cursor.fetchall())
+    found = _down(root_ids)
     if len(found) > MOST:
         raise TooLarge(
             f"more than {MOST:,} sessions wait downstream: retry those further down first, or "
             "retry without `downstream`"
         )
     return found
+
+
+def downstream_words(root_id: UUID) -> str:
+    """Return how many sessions are downstream of a chain, for people; "" for none."""
+    count = len(_down([root_id]))
+    if count > MOST:
+        return f"more than {MOST:,} sessions"
+    return f"{count:,} session{'' if count == 1 else 's'}" if count else ""
+
+
+def _down(root_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute(_DOWN, [array(root_ids), MOST + 1])
+        return dict(cursor.fetchall())
+
+
+def downstream_allowed(actor: Actor, root_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Return the sessions downstream of chains, with their roots.
+
+    Raises the refusal of the first one that the actor may not retry, and `TooLarge`.
+    """
+    down = downstream_of(root_ids)
+    if down:
+        _, refusals = sessions_allowed(actor, Action.SESSION_RETRY, list(down))
+        for refusal in refusals.values():
+            raise refusal
+    return down
 
 
 def dependency_failed(session_ids: Collection[UUID]) -> set[UUID]:
@@ -77,7 +110,12 @@ def dependency_failed(session_ids: Collection[UUID]) -> set[UUID]:
 
 
 def session_retry_downstream(
-    session_id: UUID, root_id: UUID, down: Mapping[UUID, UUID], *, by: str, changes: Changes
+    session_id: UUID,
+    root_id: UUID,
+    down: Mapping[UUID, UUID],
+    *,
+    by: str,
+    changes: Changes | None = None,
 ) -> Retried:
     """Retry a session as `session_retry` does, and those `down` of it, in one transaction.
 
