@@ -27,6 +27,7 @@ from scheduler.allocation.reservations import (
     takers_of,
 )
 from scheduler.allocation.scheduling_keys import scheduling_keys_assign
+from scheduler.allocation.starvation import Starvation
 from scheduler.allocation.waiting_lines import (
     ONE,
     BusyQueue,
@@ -346,13 +347,9 @@ class Allocation:
         if not full:
             return []
         heads_read([Reading(queue.id, line, 0, 1) for queue, line in full])
-        queue_of = {line: queue.id for queue, line in full}
-        old = [
-            line
-            for line in queue_of
-            if self._is_starved(line) and str(line.heads[0].id) not in self._kept.now
-        ]
-        return self._without_room(sorted(old, key=lambda line: self._rank(queue_of[line], line)))
+        found = self._starvation.in_order({line: queue.id for queue, line in full})
+        kept = self._kept.now
+        return self._without_room([each for each in found if str(each.heads[0].id) not in kept])
 
     def _without_room(self, lines: Sequence[WaitingLine]) -> list[WaitingLine]:
         """Return the lines for whose heads no room is kept elsewhere."""
@@ -366,23 +363,9 @@ class Allocation:
         own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
         return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
 
-    def _is_starved(self, line: WaitingLine) -> bool:
-        """Return whether the first session of a line waits for longer than `starved_after`."""
-        since = self._now.timestamp() - settings.REPRISE["starved_after"]
-        return bool(line.heads) and _made_at(line.heads[0].id) < since
-
-    def _rank(self, queue_id: int, line: WaitingLine) -> tuple[float, float]:
-        """Return where a starved line stands: by what its queue holds above its share, then by the
-        age of its first session."""
-        above = self._usage.held(queue_id) - self._fair_shares[queue_id]
-        return above, _made_at(line.heads[0].id)
-
     @cached_property
-    def _fair_shares(self) -> Mapping[int, float]:
-        """The parts of the pool that are those of the queues with work, by the inverse of their
-        factors."""
-        weights = {queue.id: 1 / queue.factor for queue in self._queues}
-        return {queue: weight / sum(weights.values()) for queue, weight in weights.items()}
+    def _starvation(self) -> Starvation:
+        return Starvation(self._queues, self._usage.held, self._now)
 
     def _read_and_divide(
         self,
@@ -405,14 +388,8 @@ class Allocation:
 
     def _promise(self, site: Site, queue_of: Mapping[WaitingLine, int]) -> None:
         """Keep room for a starved session that fits, before smaller ones of other queues take a
-        part of it. A queue that has its share gets nothing by age."""
-        ranks = [
-            (self._rank(queue, line), line)
-            for line, queue in queue_of.items()
-            if self._is_starved(line)
-        ]
-        (above, _), line = min(ranks, key=lambda each: each[0], default=((0.0, 0.0), None))
-        if line is not None and above < 0:
+        part of it."""
+        if line := self._starvation.first_below_share(queue_of):
             site.promise(line)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
@@ -449,11 +426,6 @@ class Allocation:
         """Return whether the session is bound to its nodes; not after too many refused plans."""
         refused = session.placement_refusals or 0
         return self._executor.placement == Placement.NODE and refused < MOST_REFUSALS
-
-
-def _made_at(session_id: UUID) -> float:
-    """Return the creation time in seconds since the epoch: a UUIDv7 begins with milliseconds."""
-    return (session_id.int >> 80) / 1000
 
 
 def _quota_limit(quota: Quota) -> Limit:

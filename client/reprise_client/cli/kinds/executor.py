@@ -106,32 +106,9 @@ class ExecutorKind(NamedKind["Executor"]):
         return [_served(item), item.cordon_reason, item.trouble, when(item.created_at, now)]
 
     def description(self, client: Client, item: Executor, now: datetime) -> RenderableType:
-        cordoned = f"it gets no new leases: {item.cordon_reason}"
-        draining = f"what runs is asked to stop, since {when(item.draining_since, now)}"
         leases = list(islice(client.executor_leases(item.name), SHOWN))
         return Group(
-            facts(
-                [
-                    ("Executor", item.name),
-                    ("Health", health_text(item)),
-                    ("Heartbeat", _heartbeat(item)),
-                    ("Trouble", item.trouble),
-                    *_troubles(item),
-                    *(("Warning", each) for each in item.warnings),
-                    ("Cordoned", cordoned if item.cordoned else ""),
-                    ("Draining", draining if item.draining_since else ""),
-                    ("Serves", _served(item)),
-                    ("Labels", _labels(item.labels)),
-                    ("Driver", item.driver),
-                    ("Incarnation", str(item.incarnation or "")),
-                    ("Placement", PLACEMENTS.get(item.placement, item.placement)),
-                    ("Preemption", PREEMPTIONS.get(item.preemption, item.preemption)),
-                    ("Suspect nodes", _avoided(item)),
-                    ("Leases", f"{item.lease_count} of {item.max_sessions}"),
-                    ("Lost runs", _unconfirmed(item.unconfirmed_after)),
-                    ("Created", when(item.created_at, now)),
-                ]
-            ),
+            facts([*_facts(item, now)]),
             *_table(
                 "Nodes",
                 ("NODE", "HAS", "FREE", "TAINTS"),
@@ -152,6 +129,29 @@ class ExecutorKind(NamedKind["Executor"]):
         if item.health in {"alive", "late"}:
             return "its agent still calls in; it will be refused from then on"
         return ""
+
+
+def _facts(item: Executor, now: datetime) -> Iterator[tuple[str, str | Text]]:
+    cordoned = f"it gets no new leases: {item.cordon_reason}"
+    draining = f"what runs is asked to stop, since {when(item.draining_since, now)}"
+    yield "Executor", item.name
+    yield "Health", health_text(item)
+    yield "Heartbeat", _heartbeat(item)
+    yield "Trouble", item.trouble
+    yield from _troubles(item)
+    yield from (("Warning", each) for each in item.warnings)
+    yield "Cordoned", cordoned if item.cordoned else ""
+    yield "Draining", draining if item.draining_since else ""
+    yield "Serves", _served(item)
+    yield "Labels", _labels(item.labels)
+    yield "Driver", item.driver
+    yield "Incarnation", str(item.incarnation or "")
+    yield "Placement", PLACEMENTS.get(item.placement, item.placement)
+    yield "Preemption", PREEMPTIONS.get(item.preemption, item.preemption)
+    yield "Suspect nodes", _avoided(item)
+    yield "Leases", f"{item.lease_count} of {item.max_sessions}"
+    yield "Lost runs", _unconfirmed(item.unconfirmed_after)
+    yield "Created", when(item.created_at, now)
 
 
 def _troubles(item: Executor) -> Iterator[tuple[str, str]]:
