@@ -219,6 +219,48 @@ def dependants_come_later(waited: Sequence[Waited], truth: Truth) -> Iterator[st
             yield f"{each.root} began at {began[each.root]:.2f}, {each.on_tip} ended: {ended}"
 
 
+class GaveWay(NamedTuple):
+    """An attempt that Reprise stopped to make room for another session, in a chain that was not
+    cancelled; `in_vain`: a later attempt waited for longer than it may."""
+
+    session: str
+    root: str
+    retry_count: int
+    in_vain: bool = False
+
+
+# What ended by itself before it was stopped is decided as any other failure.
+_GAVE_WAY = """
+    SELECT s.id::text, s.root_id::text, s.retry_count,
+        EXISTS (SELECT FROM sessions_app_session l WHERE l.root_id = s.root_id
+            AND l.retry_count > s.retry_count AND l.retry_cause = 'scheduler_timeout')
+    FROM sessions_app_session s JOIN sessions_app_session r ON r.id = s.root_id
+    WHERE s.gave_way_to IS NOT NULL AND s.retry_cause IN ('preempted', 'agent_transient')
+        AND r.cancel_requested_at IS NULL
+"""
+
+
+def gave_way_of(connection: "psycopg.Connection[Any]") -> list[GaveWay]:
+    """Return the attempts that were stopped to make room."""
+    return [GaveWay._make(row) for row in connection.execute(_GAVE_WAY).fetchall()]
+
+
+def who_made_room_comes_back(
+    gave_way: Iterable[GaveWay], attempts: Sequence[Attempt], truth: Truth
+) -> Iterator[str]:
+    """Each attempt that made room has a next one, and its chain ran again."""
+    ran = {run.session for run in truth.runs}
+    chains: dict[str, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        chains[attempt.root].append(attempt)
+    for each in gave_way:
+        later = [a for a in chains[each.root] if a.retry_count > each.retry_count]
+        if not later:
+            yield f"{each.session} made room and never came back"
+        elif not each.in_vain and ran.isdisjoint(attempt.id for attempt in later):
+            yield f"{each.session} made room and came back, but never ran again"
+
+
 def output_is_whole(attempts: Sequence[Attempt], size: int) -> Iterator[str]:
     """Yield a line for each run whose output before a success is not there once."""
     for each in attempts:

@@ -10,7 +10,7 @@ from typing import Any
 
 from reprise_client import ApiError, BulkChanges, Client, RepriseError
 
-from tests.faults.plant import Plant
+from tests.faults.plant import NODE_CPU, NODES, URGENT, Plant
 
 JOB_SET = "faults"
 EVERY = 0.5
@@ -24,6 +24,8 @@ CANCELLED_IN_BULK: list[dict[str, str]] = [{"status": "PENDING"}, {"retry_state"
 RETRIED_IN_BULK: list[dict[str, str]] = [{"status": "ERROR"}, {"status": "CANCELLED"}]
 IN_VAIN = "calls in vain"
 DEPENDANTS = 0.15
+LONG, URGENTLY = 0.06, 0.04
+"""Part of the sessions that need most of a node for long, and of those for which they make room."""
 OUTCOMES = ("succeeded", "succeeded", "ended", "failed")
 """What dependants wait for."""
 RECENT = 100
@@ -59,7 +61,22 @@ def body(random: Random, number: int) -> dict[str, Any]:
         fields["queue_timeout"] = random.uniform(1, 15)
     if random.random() < 0.03:
         fields["cluster_size"] = random.choice([2, 5])
+    fields |= _by_class(random)
     return fields
+
+
+def _by_class(random: Random) -> dict[str, Any]:
+    """Return what makes it one that others make room for, or one that has to; mostly nothing."""
+    drawn = random.random()
+    if drawn < URGENTLY:
+        resources = {"cpu": str(NODE_CPU - 1), "memory": "1Gi"}
+        pods = random.choice([1, 1, NODES - 2])
+        return {"priority_class": URGENT, "resources": resources, "cluster_size": pods}
+    if drawn < URGENTLY + LONG:
+        course = json.dumps({"seconds": [7, 0.5]})
+        resources = {"cpu": str(NODE_CPU // 2 + 1), "memory": "1Gi"}
+        return {"resources": resources, "environ": {"REPRISE_SIMULATE": course}}
+    return {}
 
 
 def waiting(random: Random, fields: dict[str, Any], on: Sequence[str]) -> dict[str, Any]:

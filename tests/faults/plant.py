@@ -32,6 +32,10 @@ EXECUTORS = ("faults-0", "faults-1")
 LATE, LATE_PROJECT = "late", "default/late"
 """An executor that is played by hand, and its own project."""
 TWIN = "-twin"
+URGENT = "urgent"
+"""A priority class for whose sessions others make room."""
+NODES, NODE_CPU = 4, 16
+"""Of each executor: few enough that at times all of them are taken."""
 LEASE_TTL, LEASE_GRACE = 5.0, 3.0
 TIMES = {
     "REPRISE_LEASE_TTL": f"{LEASE_TTL:g}",
@@ -40,8 +44,9 @@ TIMES = {
     "REPRISE_UNCONFIRMED_AFTER": "3",
     "REPRISE_EXECUTOR_STALE_AFTER": "4",
     "REPRISE_WORKER_STUCK_AFTER": "20",
+    "REPRISE_PREEMPT_AFTER": "1",
 }
-"""Seconds: leases that end within a test, and workers that hang."""
+"""Seconds: leases that end within a test, workers that hang, and waits before others make room."""
 TROUBLES = ("lost", "unanswered", "repeated", "reordered", "replayed")
 REPORT_TROUBLE = 0.06
 OUTPUT_BYTES = 300
@@ -54,25 +59,28 @@ SCRIPT = {
     "preemption_rate": 0.05,
     "node_loss_rate": 0.01,
     "node_down_seconds": 10,
+    "node": {"cpu": str(NODE_CPU), "memory": "64Gi"},
     "output_bytes": OUTPUT_BYTES,
     **{f"{kind}_report_rate": REPORT_TROUBLE for kind in TROUBLES},
 }
-SET_UP = """
+SET_UP = f"""
 import django, sys
 django.setup()
 from django.core.management import call_command
 from pathlib import Path
 from reprise.standalone import credentials
+from sessions_app.services.resources.priority_classes import priority_class_create
 call_command("migrate", verbosity=0)
 directory = Path(sys.argv[1])
 project = credentials.ensure_tenants()
 credentials.ensure_credentials(directory, sys.argv[2], project)
+priority_class_create("{URGENT}", 10, {{"may_preempt": True}}, by="faults")
 for name in sys.argv[3:]:
     name, _, projects = name.partition("@")
-    options = {"project": projects.split(",") if projects else []}
+    options = {{"project": projects.split(",") if projects else []}}
     for project in options["project"]:
         call_command("create_project", project)
-    call_command("create_executor", name, token_file=directory / f"{name}.token", **options)
+    call_command("create_executor", name, token_file=directory / f"{{name}}.token", **options)
 sys.stdin.read()
 call_command("declare_queues")
 """
@@ -81,6 +89,12 @@ call_command("declare_queues")
 HURRY = "UPDATE django_celery_beat_intervalschedule SET every = 3 WHERE every <= 60"
 # The other one's runs are soon given up; this one's end as they did, if it comes back in time.
 PATIENT = "UPDATE scheduler_executor SET unconfirmed_after = 30 WHERE name = 'faults-1'"
+PREEMPTING = "UPDATE scheduler_executor SET preemption = 'on' WHERE name = ANY(%s)"
+# With most others it would wait for so long that its message expires more often than not.
+MAKE_ROOM_APART = """
+    UPDATE django_celery_beat_periodictask SET queue = 'verification'
+    WHERE task = 'scheduler.tasks.make_room'
+"""
 
 CELERYS_END = "ValueError: file descriptor is None"
 """Its prefork worker may hang or say this when a process of it dies just as connections break; then
@@ -240,6 +254,7 @@ class Plant:
             "REPRISE_ENCRYPTION_KEYS": "0" * 50,
             "REPRISE_LOG_LEVEL": "WARNING",
             "REPRISE_DATABASE_POOL": "12",
+            "REPRISE_PREEMPT_RATE": "0.5",
             **self.times,
         }
         ports = [_free_port() for _ in range(self.size)]
@@ -334,6 +349,8 @@ class Plant:
         with self.connect() as connection:
             connection.execute(HURRY)
             connection.execute(PATIENT)
+            connection.execute(PREEMPTING, [[*EXECUTORS]])
+            connection.execute(MAKE_ROOM_APART)
 
     def _part(self, name: str, command: Callable[[], list[str]], **environ: str) -> Part:
         return Part(name, command, self.directory, **environ)
@@ -357,7 +374,7 @@ class Plant:
             *(sys.executable, "-m", "executor", "--name", name, "--url", link.url),
             *("--token-file", str(self.directory / f"{name}.token")),
             *("--state-dir", str(self.directory / part), "--driver", "simulated"),
-            *("--script", str(self.directory / "script.json"), "--nodes", "40"),
+            *("--script", str(self.directory / "script.json"), "--nodes", str(NODES)),
             *("--max-sessions", "80", "--run-log", str(self._run_log(part))),
         ]
 

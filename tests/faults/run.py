@@ -48,6 +48,7 @@ class Result:
     regained: int = 0
     overtaken: int = 0
     waited: int = 0
+    made_room: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     lasted: dict[str, float] = field(default_factory=dict)
@@ -251,6 +252,9 @@ def _judge(
         result.waited = len(waited)
         yield from judgement.dependants_come_later(waited, truth)
         yield from timetable.times_become_chains(planned, attempts)
+        gave_way = judgement.gave_way_of(connection)
+        result.made_room = len(gave_way)
+        yield from judgement.who_made_room_comes_back(gave_way, attempts, truth)
         yield from judgement.output_is_whole(attempts, OUTPUT_BYTES)
         for events in seen:
             yield from judgement.streams_tell_all(connection, events)
@@ -273,6 +277,7 @@ def table(result: Result) -> str:
         ("  of them succeeded while lost, and told it in time", result.regained),
         ("  of them succeeded too late", result.overtaken),
         ("successes that others waited for", result.waited),
+        ("attempts that made room for others", result.made_room),
         *(
             (f"calls {what}" if what == "failed" else what, count)
             for what, count in sorted(result.outcomes.items())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.faults.judgement import (
     Attempt,
+    GaveWay,
     Run,
     Truth,
     Waited,
@@ -20,6 +21,7 @@ from tests.faults.judgement import (
     poison_is_parked,
     promises_are_kept,
     truth_of,
+    who_made_room_comes_back,
 )
 from tests.faults.plan import KINDS, LONG, plan
 from tests.faults.plant import LEASE_GRACE, LEASE_TTL
@@ -91,6 +93,20 @@ def test_a_dependant_that_began_too_early() -> None:
     assert found() == found(Run("d", 3, "d", 14.5, 15, "ERROR", 1)) == 0
     assert found(Run("d", 3, "d", 13.5, 15, "ERROR", 1)) == 1
     assert len(list(dependants_come_later([Waited("a", "x")], Truth(RUNS)))) == 1
+
+
+def test_who_made_room_and_did_not_come_back() -> None:
+    gave_way, truth = GaveWay("a", "a", 0), Truth(RUNS)
+
+    def found(one: GaveWay, attempts: list[Attempt], truth: Truth) -> list[str]:
+        return list(who_made_room_comes_back([one], attempts, truth))
+
+    assert found(gave_way, [ROOT, CHILD], truth) == []
+    assert found(gave_way, [ROOT], truth) == ["a made room and never came back"]
+    (waits,) = found(gave_way, [ROOT, CHILD], Truth(RUNS[:1]))
+    assert waits == "a made room and came back, but never ran again"
+    assert found(gave_way._replace(in_vain=True), [ROOT, CHILD], Truth(RUNS[:1])) == []
+    assert len(found(GaveWay("b", "a", 1), [ROOT, CHILD], truth)) == 1
 
 
 def test_times_of_schedules_that_came_twice_or_never() -> None:

@@ -1,11 +1,15 @@
 """Tests of the watch: each rule is broken by hand once; and what it takes from PostgreSQL's log."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
+from scheduler.models import Preemption
 from sessions_app.models import RetryDecision, Session
+from tests.factories import submit
 from tests.faults.watch import refusals_in, wrong_now
 from tests.integration import test_invariants as by_hand
 
@@ -19,6 +23,13 @@ def retry_a_success(records: Records) -> None:
     RetryDecision.objects.filter(session=records["parent"]).delete()
 
 
+def make_room_and_keep_none(records: Records) -> None:
+    taker = submit(records["child"].project)
+    by_hand.make_room_and_go_on(records)
+    soon = timezone.now() + timedelta(minutes=1)
+    Preemption.objects.update(taker_id=taker.pk, planned_at=soon, until=soon)
+
+
 SEEN: dict[Callable[[Records], None], str] = {
     by_hand.lose_a_decision: "has ended as ERROR without a decision",
     by_hand.lose_a_trace: "has a decision without a trace",
@@ -30,6 +41,7 @@ SEEN: dict[Callable[[Records], None], str] = {
     by_hand.cancel_in_part: "has a retry that waits though its chain was cancelled",
     by_hand.lose_a_child: "was retried, and its next attempt is not there",
     by_hand.lose_a_lease: "is RUNNING without its lease",
+    make_room_and_keep_none: "for which none is kept",
 }
 
 

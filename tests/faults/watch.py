@@ -53,6 +53,16 @@ _WRONG = """
     FROM sessions_app_session s WHERE s.phase = 'live' AND NOT EXISTS (
         SELECT FROM scheduler_lease l
         WHERE l.session_id = s.id AND l.fencing_token = s.fencing_token)
+    UNION ALL
+    SELECT p.victim_id::text, 'made room for ' || s.id || ', for which none is kept'
+    FROM scheduler_preemption p JOIN sessions_app_session s ON s.id = p.taker_id
+    JOIN scheduler_executor x ON x.id = p.executor_id
+    WHERE NOT p.dry_run AND p.until > now() AND s.phase = 'waiting'
+        AND x.last_seen_at <= p.planned_at -- its next round may have a reason to give it up
+        AND NOT EXISTS (SELECT FROM scheduler_reservation r
+            WHERE r.executor_id = x.id AND r.session_id = s.id)
+        AND NOT EXISTS (SELECT FROM sessions_app_sessionevent e WHERE e.session_id = s.id
+            AND e.type = 'session.scheduled' AND e.time >= p.planned_at)
 """
 # No fault makes it say this: only two who do not wait for each other do.
 _REFUSED = re.compile(rb"ERROR:  (?:.*violates .*constraint.*|deadlock detected.*)")
