@@ -29,4 +29,5 @@ def test_nothing_is_lost_and_nothing_happens_twice(prepared: Path) -> None:
     assert result.looks > SECONDS, summary
     assert result.paced, summary
     assert result.waited, summary
+    assert result.made_room, summary
     assert result.attempts > result.sessions > 30, summary
