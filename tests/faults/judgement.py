@@ -94,6 +94,8 @@ def truth_of(logs: Mapping[str, Path], deaths: Mapping[str, Sequence[float]]) ->
                     run.ended, run.status, run.exit_code = at, status, exit_code
                 case ["trouble", kind, _]:
                     truth.troubles[kind] += 1
+    # What never got a place on its planned nodes goes back, and has not run.
+    truth.runs = [run for run in truth.runs if run.status != "UNSTARTED"]
     return truth
 
 

@@ -169,6 +169,13 @@ def test_a_run_without_an_end_ended_with_its_agent(tmp_path: Path) -> None:
     assert truth.troubles == {"lost": 1}
 
 
+def test_what_never_got_a_place_has_not_run(tmp_path: Path) -> None:
+    log = tmp_path / "runs"
+    lines = [["started", "a", 1, "a", 10.0], ["ended", "a", 1, "UNSTARTED", None, 25.0]]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert truth_of({"": log}, {"": []}).runs == []
+
+
 def test_a_run_that_says_so_itself_ended_when_it_was_last_alive(tmp_path: Path) -> None:
     log = tmp_path / "runs"
     lines = [
