@@ -35,6 +35,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.events import ARCHIVED
 from sessions_app.services.write.transitions import fact
+from tests.told_log import await_all_told
 
 _WAITING = frozenset({"scheduled", "held"})
 # What a session shows for each state of its decision.
@@ -469,10 +470,8 @@ def streams_tell_all(records: Records) -> Iterator[str]:
     """Check that a reader by (epoch, transaction, id), page by page, gets every event once. Not
     always those of one session by `seq`: a transaction that waited for another one's lock writes
     what came later under the smaller id.
-
-    Not always those of one session by `seq`: a transaction that waited for another one's lock
-    writes what came later under the smaller id.
     """
+    await_all_told()
     counts: Counter[int] = Counter()
     place = (0, "0", 0)
     with connection.cursor() as cursor:

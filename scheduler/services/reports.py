@@ -123,13 +123,17 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
         locked = {session.id: session for session in found}
         missing = ids - locked.keys()
         others = [s.id for s in locked.values() if s.executor != name]
+        existing = _existing(name, missing) if missing else set()
+        # Whoever has a row may take the lease back meanwhile: the session was the executor's, then.
+        gone = missing - existing
+        former = former_leases(name, [*others, *gone]) if others or gone else set()
         batch = _Batch(
             now=now,
             scopes=scopes_in(scopes),
             beside=beside,
             sessions=locked,
-            existing=_existing(name, missing) if missing else set(),
-            former=former_leases(name, others) if others else set(),
+            existing=existing | {session_id for session_id, _ in former if session_id in gone},
+            former=former,
         )
         turns = list(_turns(reports))
         for turn in turns:

@@ -9,10 +9,10 @@ from scheduler.models import Reservation
 from sessions_app.models import Project, RetryDefaults, WebhookDelivery, WebhookEndpoint
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.services.failures.count import failures_count
 from tests import factories
 from tests.acceptance.browsing import DESKTOP, PHONE, Browser, sign_in
 from tests.pages import STRICT, project
+from tests.told_log import failures_count
 
 __all__ = ["project"]
 

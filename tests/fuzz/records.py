@@ -20,12 +20,12 @@ from sessions_app.models import (
     WebhookEndpoint,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.services.failures.count import failures_count
 from sessions_app.services.resources.categories import category_create
 from sessions_app.services.resources.priority_classes import priority_class_create
 from sessions_app.webhooks.endpoints import webhook_create, webhook_ping
 from tests import factories
 from tests.agent import Agent
+from tests.told_log import failures_count
 
 Names = dict[str, list[str | int]]
 

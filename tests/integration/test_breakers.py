@@ -41,7 +41,6 @@ from sessions_app.services.chains.breaker_holds import breaker_held_resume
 from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.settle import End, sessions_settle
-from sessions_app.services.failures.count import failures_count
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import sweep_retries
 from sessions_app.webhooks.endpoints import webhook_create
@@ -52,6 +51,7 @@ from tests.factories import decision, policy, reread, tip
 from tests.graphs import Graph
 from tests.invariants import check_all
 from tests.racing import race
+from tests.told_log import failures_count
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RETRIED = policy(max_retries=5)

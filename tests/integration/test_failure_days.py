@@ -32,12 +32,13 @@ from sessions_app.selectors.failures import (
     failures_listed,
 )
 from sessions_app.services.chains.settle import End, sessions_settle
-from sessions_app.services.failures.count import failures_count, failures_rebuild
+from sessions_app.services.failures.count import failures_rebuild
 from sessions_app.services.failures.days import day_sum, late_sum
 from sessions_app.services.failures.figures import Place
 from tests import factories
 from tests.agent import Api
 from tests.factories import reread
+from tests.told_log import failures_count
 
 pytestmark = pytest.mark.django_db(transaction=True)
 DAYS = 6

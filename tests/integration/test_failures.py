@@ -20,7 +20,6 @@ from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.failures import count
 from sessions_app.services.failures import hours as hour_figures
 from sessions_app.services.failures.count import (
-    failures_count,
     failures_forget,
     failures_rebuild,
     stretch_count,
@@ -34,6 +33,7 @@ from tests.audit import audited_acts
 from tests.factories import policy, reread, tip
 from tests.graphs import Graph
 from tests.invariants import check_all
+from tests.told_log import failures_count
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RETRIED = policy(max_retries=3)

@@ -11,7 +11,6 @@ from sessions_app.models import Project
 from sessions_app.selectors import ended_chains
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.retry_advice import retries_advise
-from sessions_app.services.failures.count import failures_count
 from sessions_app.web.parts import Chart
 from sessions_app.web.worth_charts import FIGURES
 from tests import factories
@@ -19,6 +18,7 @@ from tests.factories import policy, tip
 from tests.integration.test_project_pages import statements
 from tests.integration.test_retry_reports import spread
 from tests.pages import lead, project, read, signed_in, viewer
+from tests.told_log import failures_count
 
 __all__ = ["lead", "project", "viewer"]
 pytestmark = pytest.mark.django_db(transaction=True)

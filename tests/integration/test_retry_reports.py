@@ -41,7 +41,6 @@ from sessions_app.services.chains.retry_advice import retries_advise
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.failures import worth
 from sessions_app.services.failures.count import (
-    failures_count,
     failures_rebuild,
     reports_forget,
     stretch_count,
@@ -53,6 +52,7 @@ from tests.agent import Api
 from tests.factories import policy, reread, tip
 from tests.graphs import Graph
 from tests.invariants import check_all
+from tests.told_log import failures_count
 from tests.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)

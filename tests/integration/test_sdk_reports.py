@@ -15,10 +15,10 @@ from sessions_app.locks import database_now
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.retry_advice import retries_advise
-from sessions_app.services.failures.count import failures_count
 from tests import factories
 from tests.factories import policy, tip
 from tests.integration.test_sdk_tenants import Command, client, reprise
+from tests.told_log import failures_count
 
 __all__ = ["client", "reprise"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -1,0 +1,41 @@
+"""The log as its readers see it: behind every transaction that still writes.
+
+Another transaction of the same server hides what was written after it began, in whatever database
+it is. The server's own `ANALYZE` is one, for a moment.
+"""
+
+import time
+
+from django.db import connection
+
+from sessions_app.services.failures import count
+from tests.waiting import LONGEST_PAUSE
+
+SECONDS = 5.0
+"""Some tests hold a transaction open on purpose: they are not waited for any longer."""
+_ALL_TOLD = """
+    SELECT NOT EXISTS (SELECT FROM sessions_app_sessionevent e
+        WHERE (e.epoch, e.xid) >= (reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot()))
+            AND e.xid IS DISTINCT FROM pg_current_xact_id_if_assigned())
+"""
+
+
+def all_told() -> bool:
+    """Whether readers see all events but those of the own transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ALL_TOLD)
+        told: bool = cursor.fetchone()[0]
+    return told
+
+
+def await_all_told() -> None:
+    """Wait for some seconds until readers see all events."""
+    until = time.monotonic() + SECONDS
+    while not all_told() and time.monotonic() < until:
+        time.sleep(LONGEST_PAUSE / 10)
+
+
+def failures_count() -> int:
+    """Count failures, once all of them can be seen."""
+    await_all_told()
+    return count.failures_count()
