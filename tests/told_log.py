@@ -21,7 +21,7 @@ _ALL_TOLD = """
 
 
 def all_told() -> bool:
-    """Whether readers see all events but those of the own transaction."""
+    """Return whether readers see all events but those of the own transaction."""
     with connection.cursor() as cursor:
         cursor.execute(_ALL_TOLD)
         told: bool = cursor.fetchone()[0]

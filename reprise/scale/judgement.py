@@ -52,7 +52,7 @@ class Waiting(NamedTuple):
     session_id: UUID
     root_id: UUID
     parked: bool
-    """Whether it is parked; if not, its retry is held."""
+    """True if it is parked; if False, its retry is held."""
     image: str
 
 

@@ -112,7 +112,7 @@ class Allocation:
         self.left_out: dict[UUID, list[str]] = {}
         """Suspect nodes and those in quarantine, for sessions that no nodes are named to."""
         self.suspects: dict[UUID, dict[str, Any]] = {}
-        """What the events of sessions tell of suspect nodes, if anything, by session id."""
+        """The facts about suspect nodes for the events of sessions, by session id."""
         self.left_waiting = 0
         """Number of lines that wait for room here or are left to other executors."""
 

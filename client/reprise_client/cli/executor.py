@@ -53,7 +53,7 @@ class Placement(StrEnum):
 
 
 class Preempts(StrEnum):
-    """Whether sessions make room for others."""
+    """The settings of whether sessions make room for others."""
 
     ON = "on"
     OFF = "off"
