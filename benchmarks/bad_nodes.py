@@ -25,14 +25,10 @@ from uuid import UUID
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
-from reprise_client.wire import LeaseKey
-
 from benchmarks.database import benchmark_database
-from benchmarks.played_cluster import quiet
-from executor.drivers.protocol import Order
+from benchmarks.played_cluster import PlayedExecutor, quiet
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script
-from executor.runs import NOWHERE, RunFiles
 
 BAD, USUAL = 0.8, 0.02
 OF_A_JOB_SET = 50
@@ -122,21 +118,29 @@ def _burst(size: Size) -> Counts:
     return world.play(sessions)
 
 
+class _InPairs(PlayedExecutor):
+    """An executor whose nodes stand in pairs, by a label."""
+
+    def node(self, node: dict[str, Any]) -> dict[str, Any]:
+        """Return the node with its label."""
+        return {**node, "labels": {"pair": str(int(node["name"].partition("-")[2]) // 2)}}
+
+
 class World:
     """The real scheduler with one executor, whose runs the simulated driver plays at once."""
 
     def __init__(self, name: str, size: Size, avoid: str, script: Script):
         from scheduler.models import Executor
         from tests import factories
-        from tests.agent import Agent, Api
+        from tests.agent import Api
 
         Executor.objects.update(last_seen_at=None, avoid_suspects="off")
         self._project = factories.project(name)
         self._api = Api(factories.token(factories.user(superuser=True)))
         made = factories.executor(name, projects=(self._project,))
         Executor.objects.filter(pk=made.pk).update(avoid_suspects=avoid)
-        self._agent = Agent(made, max_sessions=size.nodes * size.on_a_node)
-        self._driver = SimulatedDriver(script, seed=SEED, nodes=size.nodes, speed=0)
+        driver = SimulatedDriver(script, seed=SEED, nodes=size.nodes, speed=0)
+        self._played = _InPairs(made, driver, max_sessions=size.nodes * size.on_a_node)
         self._counts = Counts(0, 0, set())
         self._cpus = 16 // size.on_a_node
 
@@ -167,37 +171,24 @@ class World:
         from scheduler.services.nodes.sweep import nodes_sweep
         from sessions_app.services.chains.dispatch import next_due, retries_dispatch
 
-        self._agent.nodes = [self._labelled(dict(node)) for node in self._driver.nodes([])]
-        leased = self._agent.lease()
-        self._start(self._agent.answer["leases"])
+        leased = self._played.lease()
+        for lease in leased:
+            self._played.start(lease)
         self._report()
         nodes_sweep()
         while (left := next_due()) is not None and left <= 0:
             retries_dispatch()
-        out = Node.objects.filter(executor=self._agent.executor, suspected_until__isnull=False)
+        out = Node.objects.filter(
+            executor=self._played.agent.executor, suspected_until__isnull=False
+        )
         self._counts.suspects |= set(out.values_list("name", flat=True))
         return bool(leased) or left is not None
 
-    @staticmethod
-    def _labelled(node: dict[str, Any]) -> dict[str, Any]:
-        return {**node, "labels": {"pair": str(int(node["name"].partition("-")[2]) // 2)}}
-
-    def _start(self, leases: Sequence[Mapping[str, Any]]) -> None:
-        if not leases:
-            return
-        ids = [UUID(lease["session_id"]) for lease in leases]
-        self._send([self._agent.reporting(each, "PREPARING") for each in ids])
-        for lease in leases:
-            key = LeaseKey(lease["session_id"], lease["fencing_token"])
-            files, nodes = RunFiles(key, NOWHERE), tuple(lease["nodes"])
-            spec: Any = lease["spec"]
-            self._driver.start(Order(key, spec, lease["environ"], files, nodes=nodes))
-
     def _report(self) -> None:
         """Report until every run has ended."""
-        while self._agent.tokens:
+        while self._played.agent.tokens:
             drafts = []
-            for seen in self._driver.poll(0):
+            for seen in self._played.driver.poll(0):
                 session = UUID(seen.key.session_id)
                 if seen.termination is None:
                     continue
@@ -205,12 +196,8 @@ class World:
                 self._counts.failures += seen.status == "ERROR"
                 facts: Any = dict(seen.termination)
                 more = {"termination": facts, "node": seen.node}
-                drafts.append(self._agent.reporting(session, seen.status, **more))
-            self._send(drafts)
-
-    def _send(self, drafts: Sequence[Any]) -> None:
-        if drafts and set(self._agent.send(*drafts)) != {"applied"}:
-            raise SystemExit("a report was not applied")
+                drafts.append(self._played.agent.reporting(session, seen.status, **more))
+            self._played.send(drafts)
 
 
 if __name__ == "__main__":

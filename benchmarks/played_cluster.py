@@ -59,18 +59,15 @@ def with_settings(**values: float) -> Any:
 class PlayedExecutor:
     """An executor: its agent, and the driver that plays its runs."""
 
-    def __init__(self, name: str, project: Any, nodes: int):
-        from tests import factories
+    def __init__(self, executor: Any, driver: SimulatedDriver, **agent: Any):
         from tests.agent import Agent
 
-        self.agent = Agent(factories.executor(name, projects=(project,)))
-        script = Script(node={"cpu": str(CPUS)})
-        self.driver = SimulatedDriver(script, seed=1, nodes=nodes, speed=1)
-        self.nodes = [node["name"] for node in self.driver.nodes([])]
+        self.agent = Agent(executor, **agent)
+        self.driver = driver
 
     def lease(self) -> Sequence[Mapping[str, Any]]:
         """Return the new leases, whose acceptance was reported. Stop what has to stop."""
-        self.agent.nodes = [dict(node) for node in self.driver.nodes([])]
+        self.agent.nodes = [self.node(dict(node)) for node in self.driver.nodes([])]
         self.agent.lease()
         for stop in self.agent.answer["stops"]:
             key = LeaseKey(stop["session_id"], stop["fencing_token"])
@@ -79,6 +76,10 @@ class PlayedExecutor:
         ids = [UUID(lease["session_id"]) for lease in leases]
         self.send([self.agent.reporting(each, "PREPARING") for each in ids])
         return leases
+
+    def node(self, node: dict[str, Any]) -> dict[str, Any]:
+        """Return a node of the driver as the agent reports it."""
+        return node
 
     def start(self, lease: Mapping[str, Any]) -> None:
         """Start the run of a lease."""
@@ -118,8 +119,12 @@ class World:
         self._project = factories.project(name)
         self._queue = factories.queue
         self._api = Api(factories.token(factories.user(superuser=True)))
+        script = Script(node={"cpu": str(CPUS)})
         self.executors = [
-            PlayedExecutor(f"{name}-{number}", self._project, count)
+            PlayedExecutor(
+                factories.executor(f"{name}-{number}", projects=(self._project,)),
+                SimulatedDriver(script, seed=1, nodes=count, speed=1),
+            )
             for number, count in enumerate(nodes)
         ]
         self._run, self._sizes = run, sizes

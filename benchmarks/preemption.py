@@ -136,7 +136,7 @@ class Cluster(World):
         from scheduler.models import Executor
 
         Executor.objects.filter(name=self._executor.name).update(preemption="on")
-        self.nodes = self.executors[0].nodes
+        self.nodes = [node["name"] for node in self.executors[0].driver.nodes([])]
         self.running: dict[UUID, Run] = {}
         self.ended: dict[UUID, tuple[Run, float]] = {}
         """The runs that are over, and when they were."""
