@@ -10,7 +10,8 @@ from django.db import connection
 from scheduler.locks import note_progress
 from scheduler.wire import ProgressNews, RunProgress
 from sessions_app.db.bulk import array, json_text
-from sessions_app.in_force.retry_scope import SCOPES
+from sessions_app.locks import LockedSession
+from sessions_app.services.chains.decider import KNOWN, Known
 
 Told = dict[str, Any]
 """Progress as it is stored."""
@@ -18,15 +19,20 @@ _BESIDE = """
     SELECT json_object_agg(l.id, (SELECT f.progress FROM scheduler_lease f
         WHERE f.session_id = l.id AND f.fencing_token = l.fencing_token)) FROM l
 """
-SCOPES_AND_PROGRESS = f"SELECT json_build_array(({SCOPES}), ({_BESIDE}))::text"
-"""SQL of one value about the sessions of a table `l`, for `scopes_and_progress`."""
+KNOWN_AND_PROGRESS = f"json_build_array(({KNOWN}), ({_BESIDE}))"
+"""SQL of one value about the sessions of a table `l`, for `known_and_progress`."""
 
 
-def scopes_and_progress(value: str | None) -> tuple[str | None, dict[UUID, Told]]:
-    """Return what `SCOPES_AND_PROGRESS` found: the value of `SCOPES`, and the progress beside the
-    leases of the sessions; those that told nothing are left out."""
-    scopes, beside = json.loads(value) if value else (None, None)
-    return scopes, {UUID(key): told for key, told in (beside or {}).items() if told is not None}
+def known_and_progress(
+    value: Sequence[Any] | None, sessions: Iterable[LockedSession]
+) -> tuple[Known | None, dict[UUID, Told]]:
+    """Return what `KNOWN_AND_PROGRESS` found: what is known for decisions, and the progress beside
+    the leases of the sessions; those that told nothing are left out."""
+    if value is None:
+        return None, {}
+    known, beside = value
+    told = {UUID(key): each for key, each in (beside or {}).items() if each is not None}
+    return Known.of(known, sessions), told
 
 
 def progress_at_end(told: RunProgress | None, beside: Told | None) -> Told | None:

@@ -28,20 +28,20 @@ from scheduler.services.ignored_reports import (
 )
 from scheduler.services.leases import leases_delete
 from scheduler.services.progress import (
-    SCOPES_AND_PROGRESS,
+    KNOWN_AND_PROGRESS,
     Told,
+    known_and_progress,
     progress_at_end,
-    scopes_and_progress,
 )
 from scheduler.services.verify import STARTING, starts_watch
 from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import RetryScope, scopes_in
 from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm
+from sessions_app.services.chains.decider import Known
 from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH, End, settle_locked
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
@@ -63,8 +63,8 @@ class _Batch:
     """The state of one transaction that applies reports."""
 
     now: datetime
-    scopes: Mapping[int, RetryScope]
-    """The retry scopes of the projects; none if no run has ended."""
+    known: Known | None
+    """For decisions; None if no run has ended."""
     beside: Mapping[UUID, Told]
     """The progress beside the leases; none if no run has ended."""
     sessions: dict[UUID, LockedSession]
@@ -117,9 +117,9 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
     with atomic_step("report"):
         ids = {report.session_id for report in reports.values()}
         ends = any(report.status in FINAL_STATUSES for report in reports.values())
-        about = SCOPES_AND_PROGRESS if ends else None
+        about = KNOWN_AND_PROGRESS if ends else None
         found, now, value = lock_sessions_with(sorted(ids), about, skip_locked=True)
-        scopes, beside = scopes_and_progress(value)
+        known, beside = known_and_progress(value, found)
         locked = {session.id: session for session in found}
         missing = ids - locked.keys()
         others = [s.id for s in locked.values() if s.executor != name]
@@ -129,7 +129,7 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
         former = former_leases(name, [*others, *gone]) if others or gone else set()
         batch = _Batch(
             now=now,
-            scopes=scopes_in(scopes),
+            known=known,
             beside=beside,
             sessions=locked,
             existing=existing | {session_id for session_id, _ in former if session_id in gone},
@@ -217,7 +217,7 @@ def _apply_turn(
         if not last or outcome == STALE:
             _remember(batch, session, report, outcome, noted=noted)
     sessions_change(changes, now=batch.now)
-    event_seqs = settle_locked(ends, now=batch.now, scopes=batch.scopes)
+    event_seqs = settle_locked(ends, now=batch.now, known=batch.known)
     event_seqs |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
     for session_id, event_seq in event_seqs.items():
         batch.sessions[session_id] = batch.sessions[session_id]._replace(event_seq=event_seq)

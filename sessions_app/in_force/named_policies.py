@@ -1,13 +1,11 @@
 """The named policies and failure categories that apply now, compiled for matching.
 
-The current revisions are read anew for every decision; their content is compiled once.
+Each decision asks for the current revisions; their content is compiled once.
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from threading import Lock
 
 from django.db import connection
 
@@ -15,82 +13,87 @@ from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument
 from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
 from sessions_app.db.bulk import columns
+from sessions_app.in_force.kept import VERSION, Kept
 from sessions_app.models import RetryPolicyRevision
 
 MAX_COMPILED = 1024
 """Maximum number of revisions that a process keeps compiled."""
+MAX_CURRENT = 4096
 
 Names = Sequence[str]
 
+_COMPILED: Kept[int, NamedPolicy] = Kept(MAX_COMPILED)
+"""By the id of the revision, which never changes."""
+_CURRENT: Kept[tuple[str, int, str], int | None] = Kept(MAX_CURRENT)
+"""The ids of current revisions by version of the configuration, project and name; None: no policy
+has the name there."""
+
 # An archived policy goes on deciding for the chains that name it.
-_CURRENT = """
-    SELECT w.project_id, w.name, r.id
+_READ = f"""
+    SELECT {VERSION}, w.project_id, w.name, r.id
     FROM unnest(%s::bigint[], %s::text[]) AS w(project_id, name)
-    JOIN sessions_app_project j ON j.id = w.project_id
-    JOIN sessions_app_retrypolicy p ON p.name = w.name AND (
+    LEFT JOIN sessions_app_project j ON j.id = w.project_id
+    LEFT JOIN sessions_app_retrypolicy p ON p.name = w.name AND (
         p.project_id = j.id OR p.domain_id = j.domain_id
         OR p.project_id IS NULL AND p.domain_id IS NULL)
-    JOIN sessions_app_retrypolicyrevision r ON r.policy_id = p.id AND r.revision = p.revision
+    LEFT JOIN sessions_app_retrypolicyrevision r
+        ON r.policy_id = p.id AND r.revision = p.revision
 """
 
 
-def named_policies(wanted: Iterable[tuple[int, Names]]) -> dict[int, dict[str, NamedPolicy]]:
+def named_policies(
+    wanted: Iterable[tuple[int, Names]], versions: Mapping[int, str] | None = None
+) -> dict[int, dict[str, NamedPolicy]]:
     """Return the policies that sessions name, by project id and name, archived ones included.
 
     `wanted` are the project and the names of each session. The result has every project, and omits
-    names for which the project has no policy in reach. Takes one query, none if nothing is named,
-    and another one for revisions that this process has not compiled.
+    names for which the project has no policy in reach. Takes one query, and another one for
+    revisions that this process has not compiled; none if nothing is named, or if the process knows
+    all names at these `versions` of the configuration, by project.
     """
     named = [(project_id, tuple(names)) for project_id, names in wanted]
     found: dict[int, dict[str, NamedPolicy]] = {project_id: {} for project_id, _ in named}
-    pairs = sorted({(project_id, name) for project_id, names in named for name in names})
+    pairs = {(project_id, name) for project_id, names in named for name in names}
     if not pairs:
         return found
-    with connection.cursor() as cursor:
-        cursor.execute(_CURRENT, columns(pairs))
-        rows = cursor.fetchall()
-    compiled = _COMPILED.get({revision_id for _, _, revision_id in rows})
-    for project_id, name, revision_id in rows:
-        if revision_id in compiled:
-            found[project_id][name] = compiled[revision_id]
+    current = _current(pairs, versions or {})
+    compiled = _compiled({revision for revision in current.values() if revision is not None})
+    for (project_id, name), revision in current.items():
+        if revision in compiled:
+            found[project_id][name] = compiled[revision]
     return found
 
 
-class _Compiled:
-    """A cache of compiled policies by the id of their revision, which never changes."""
+def _current(
+    pairs: Iterable[tuple[int, str]], versions: Mapping[int, str]
+) -> dict[tuple[int, str], int | None]:
+    """Return the ids of current revisions by project and name."""
+    keys = [(versions.get(project_id, ""), project_id, name) for project_id, name in pairs]
+    found = {key[1:]: revision for key, revision in _CURRENT.of(keys).items()}
+    rest = sorted(key[1:] for key in keys if key[1:] not in found)
+    if rest:
+        with connection.cursor() as cursor:
+            cursor.execute(_READ, columns(rest))
+            rows = cursor.fetchall()
+        _CURRENT.keep({(v, project, name): r for v, project, name, r in rows if v is not None})
+        found |= {(project_id, name): revision for _, project_id, name, revision in rows}
+    return found
 
-    def __init__(self, size: int):
-        self._size = size
-        self._kept: OrderedDict[int, NamedPolicy] = OrderedDict()
-        self._lock = Lock()
 
-    def get(self, revision_ids: Iterable[int]) -> dict[int, NamedPolicy]:
-        """Return the compiled policies of these revisions that exist."""
-        wanted = set(revision_ids)
-        with self._lock:
-            found = {each: self._kept[each] for each in wanted & self._kept.keys()}
-            for each in found:
-                self._kept.move_to_end(each)
-        return found | self._read(wanted - found.keys())
-
-    def _read(self, revision_ids: set[int]) -> dict[int, NamedPolicy]:
-        if not revision_ids:
-            return {}
-        rows = RetryPolicyRevision.objects.filter(pk__in=revision_ids)
+def _compiled(revisions: set[int]) -> dict[int, NamedPolicy]:
+    """Return the compiled policies of these revisions that exist."""
+    found = _COMPILED.of(revisions)
+    rest = revisions - found.keys()
+    if rest:
         made = {
             row.pk: compile_policy(
                 PolicyDocument.model_validate(row.document), revision=row.revision
             )
-            for row in rows
+            for row in RetryPolicyRevision.objects.filter(pk__in=rest)
         }
-        with self._lock:
-            self._kept.update(made)
-            while len(self._kept) > self._size:
-                self._kept.popitem(last=False)
-        return made
-
-
-_COMPILED = _Compiled(MAX_COMPILED)
+        _COMPILED.keep(made)
+        found |= made
+    return found
 
 
 def applied(found: Mapping[str, NamedPolicy], names: Names) -> tuple[NamedPolicy, ...]:

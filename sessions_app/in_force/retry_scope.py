@@ -1,7 +1,11 @@
-"""The switches and bounds that apply to a project, read anew for every decision."""
+"""The switches and bounds that apply to a project at the moment of a decision.
+
+Each decision asks for the version of the configuration (`ConfigVersion`); what belongs to a version
+is read once.
+"""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,8 +20,9 @@ from retry.policies.inline import Bounds, InlinePolicy
 from retry.policies.matching import CompiledCategory
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
 from retry.storm_limits import StormLimits
+from sessions_app.in_force.kept import VERSION, Kept
 from sessions_app.in_force.named_policies import CATEGORIES, compiled_categories
-from sessions_app.in_force.shared_budgets import BUDGETS, BudgetInForce, budgets_in
+from sessions_app.in_force.shared_budgets import BUDGETS, JUDGED, BudgetInForce, budgets_in
 from sessions_app.models import Domain, Project, Queue, RetrySettings, Session
 
 _STRICTNESS = {Mode.ON: 0, Mode.PAUSED: 1, Mode.OFF: 2}
@@ -42,6 +47,15 @@ class RetryScope:
     """The open breakers that hold retries of the project: its own and the cluster's."""
     budgets: tuple[BudgetInForce, ...] = ()
     """The shared budgets, in order from the cluster's; `retry_scopes` reads them."""
+    version: str = ""
+    """The version of the configuration that says all this; "": it was not read."""
+
+    def judged(self, judged: bool) -> "RetryScope":
+        """Return the scope with its budgets as they stand: without a sweep that judges them, what
+        it found spent says nothing."""
+        if judged or not any(each.spent for each in self.budgets):
+            return self
+        return replace(self, budgets=tuple(replace(each, spent=False) for each in self.budgets))
 
 
 # Of a project that muted a signature, none of its retries is held.
@@ -73,32 +87,44 @@ SCOPE = f"""
 """
 """SQL of one value about the project `p` for `scope_of`."""
 
-_READ = f"SELECT p.id, ({SCOPE}), ({BUDGETS}) FROM sessions_app_project p WHERE p.id = ANY(%s)"
-SCOPES = f"""
-    SELECT json_agg(json_build_array(p.id, ({SCOPE}), ({BUDGETS})))::text
-    FROM sessions_app_project p WHERE p.id IN (SELECT project_id FROM l)
+_KEPT: Kept[tuple[str, int], RetryScope] = Kept(4096)
+"""By version and project."""
+_READ = f"""
+    SELECT p.id, {VERSION}, ({SCOPE}), ({BUDGETS}), ({JUDGED})
+    FROM sessions_app_project p WHERE p.id = ANY(%s)
 """
-"""SQL of one value about the projects of a table `l` for `scopes_in`."""
+SCOPES = f"json_build_array({VERSION}, ({JUDGED}))"
+"""SQL of one value for `scopes_in`."""
 
 
 def retry_scopes(project_ids: Collection[int]) -> dict[int, RetryScope]:
     """Return the scope of each project by its id, in one query."""
     with connection.cursor() as cursor:
         cursor.execute(_READ, [sorted(set(project_ids))])
-        return _scopes(cursor.fetchall())
+        rows = cursor.fetchall()
+    found = {
+        project: replace(scope_of(text), budgets=budgets_in(budgets), version=version or "")
+        for project, version, text, budgets, _ in rows
+    }
+    _KEPT.keep({(each.version, key): each for key, each in found.items() if each.version})
+    return {project: found[project].judged(bool(judged)) for project, *_, judged in rows}
 
 
-def scopes_in(text: str | None) -> dict[int, RetryScope]:
-    """Return the scopes in the value of `SCOPES`, by project; none if it is None."""
-    return _scopes(json.loads(text)) if text else {}
+def scopes_in(value: Sequence[Any] | None, project_ids: Iterable[int]) -> dict[int, RetryScope]:
+    """Return the scopes of projects, by their ids, at the version in the value of `SCOPES`.
+
+    One query reads those that this process does not know at this version, as they are now.
+    """
+    version, judged = value or (None, None)
+    asked = {(version or "", project_id) for project_id in project_ids}
+    found = {key[1]: scope.judged(bool(judged)) for key, scope in _KEPT.of(asked).items()}
+    unknown = {project_id for _, project_id in asked} - found.keys()
+    return found | retry_scopes(unknown) if unknown else found
 
 
-def _scopes(rows: Iterable[tuple[int, str, str | None]]) -> dict[int, RetryScope]:
-    return {project: _with_budgets(scope_of(scope), budgets) for project, scope, budgets in rows}
-
-
-def _with_budgets(scope: RetryScope, text: str | None) -> RetryScope:
-    return scope if text is None else replace(scope, budgets=budgets_in(text))
+def versions_of(scopes: Mapping[int, RetryScope]) -> dict[int, str]:
+    """Return the version of the configuration of each scope that has one, by project."""
+    return {project_id: each.version for project_id, each in scopes.items() if each.version}
 
 
 def scopes_of(records: Iterable[Session | Queue]) -> dict[int, RetryScope]:

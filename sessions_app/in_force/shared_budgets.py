@@ -13,12 +13,10 @@ SCOPE_OF_SETTINGS = """
         WHEN w.domain_id IS NOT NULL THEN 'domain:' || w.domain_id ELSE 'cluster' END
 """
 """SQL of the key of the scope whose settings `w` are."""
-# A verdict that nobody has renewed for a minute says nothing: its sweep stands still.
 BUDGETS = f"""
     SELECT json_agg(json_build_array(b.scope, b.queue_id, b.budget, EXISTS(
         SELECT FROM sessions_app_retrybudgetstate t WHERE t.scope = b.scope
-            AND t.spent_since IS NOT NULL
-            AND t.judged_at > statement_timestamp() - interval '1 minute')))::text
+            AND t.spent_since IS NOT NULL)))::text
     FROM (
         SELECT {SCOPE_OF_SETTINGS} AS scope, NULL::bigint AS queue_id, w.retry_budget AS budget
         FROM sessions_app_retrysettings w WHERE w.retry_budget IS NOT NULL AND (
@@ -29,6 +27,12 @@ BUDGETS = f"""
         WHERE q.project_id = p.id AND q.retry_budget IS NOT NULL) b
 """
 """SQL of one value about the project `p` for `budgets_in`; null if it has no budget."""
+JUDGED = """
+    SELECT t.judged_at > statement_timestamp() - interval '1 minute'
+    FROM sessions_app_retrybudgetstate t LIMIT 1
+"""
+"""SQL of one value: whether the sweep of budgets judges them. It judges all at once, so each row
+tells. A verdict that nobody has renewed for a minute says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,11 @@ def counts_in(budget: SharedBudget, cause: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def budgets_in(text: str) -> tuple[BudgetInForce, ...]:
+def budgets_in(text: str | None) -> tuple[BudgetInForce, ...]:
     """Return the budgets in the value of `BUDGETS`."""
     return tuple(
         BudgetInForce(scope, queue_id, SharedBudget.model_validate(budget), spent)
-        for scope, queue_id, budget, spent in json.loads(text)
+        for scope, queue_id, budget, spent in json.loads(text or "[]")
     )
 
 

@@ -2,7 +2,8 @@
 
 Order: a schedule, a policy's name, policy, queue or settings, root, session, lease, retry slots,
 usage. The outbox of webhooks, the figures of failures and the breakers have a lock of their own
-each, under which none of these is taken.
+each, under which none of these is taken. The version of the configuration is locked by whoever
+changes what it covers (decision 0068), behind the changed row.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.

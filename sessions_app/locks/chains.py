@@ -57,6 +57,7 @@ class LockedSession(NamedTuple):
     best_before: float | None
     """The best step of the attempts before it; None if none told of one."""
     retry_marks: dict[str, int] | None
+    failure_signature: str
     limited: bool
     """Whether quotas count the session. If not, none will until this transaction ends."""
 
@@ -130,8 +131,8 @@ def lock_sessions_now(
 
 def lock_sessions_with(
     ids: Sequence[UUID], about: str | None, *, skip_locked: bool = False
-) -> tuple[list[LockedSession], datetime, str | None]:
-    """As `lock_sessions_now`, with one value that the same statement reads.
+) -> tuple[list[LockedSession], datetime, Any]:
+    """As `lock_sessions_now`, with one JSON value that the same statement reads.
 
     `about` is its SQL, which finds the sessions in a table `l`. It sees what was committed when the
     statement began, before it waited for locks.
@@ -141,12 +142,13 @@ def lock_sessions_with(
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     # Without a session there is one row, which has none.
     found = [locked_session(row[_FIRST:]) for row in rows if row[_FIRST] is not None]
-    return sorted(found, key=attrgetter("id")), rows[-1][_CLOCK], rows[0][_ABOUT]
+    value = None if about is None else from_json(rows[0][_ABOUT])
+    return sorted(found, key=attrgetter("id")), rows[-1][_CLOCK], value
 
 
 def once(about: str) -> str:
-    """Return the SQL of a column that has a value in the first row alone."""
-    return f"CASE WHEN row_number() OVER () = 1 THEN ({about}) END"
+    """Return the SQL of a column that has a JSON value, as its text, in the first row alone."""
+    return f"CASE WHEN row_number() OVER () = 1 THEN ({about})::text END"
 
 
 _ABOUT, _, _CLOCK, _FIRST = range(4)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
+from pydantic_core import from_json
 
 from sessions_app.core.states import BY_SWITCH
 from sessions_app.db.bulk import array
@@ -89,7 +90,7 @@ def read_decisions(session_ids: Sequence[UUID]) -> dict[UUID, StoredDecision]:
 
 def lock_retries(
     roots: Iterable[UUID], session_ids: Iterable[UUID], about: str
-) -> tuple[list[tuple[LockedSession, StoredDecision]], str | None]:
+) -> tuple[list[tuple[LockedSession, StoredDecision]], Any]:
     """Lock failed sessions of chains whose roots the caller has locked.
 
     Return those that exist, by id, with their decisions; and the value of `about`, which
@@ -98,7 +99,7 @@ def lock_retries(
     with connection.cursor() as cursor:
         cursor.execute(_statement(_LOCK, about), [array(session_ids), array(roots)])
         rows = cursor.fetchall()
-    return _retries(rows, 1), rows[0][0] if rows else None
+    return _retries(rows, 1), from_json(rows[0][0]) if rows else None
 
 
 class DueRetries(NamedTuple):
@@ -106,7 +107,7 @@ class DueRetries(NamedTuple):
 
     retries: Sequence[tuple[LockedSession, StoredDecision]]
     now: datetime
-    about: str | None
+    about: Any
 
 
 def claim_due(limit: int, about: str) -> DueRetries | None:
@@ -118,7 +119,7 @@ def claim_due(limit: int, about: str) -> DueRetries | None:
     with connection.cursor() as cursor:
         cursor.execute(_statement(_CLAIM_DUE, about), [limit])
         rows = cursor.fetchall()
-    return DueRetries(_retries(rows, 3), rows[0][1], rows[0][0]) if rows else None
+    return DueRetries(_retries(rows, 3), rows[0][1], from_json(rows[0][0])) if rows else None
 
 
 def _retries(

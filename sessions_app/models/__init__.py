@@ -3,6 +3,7 @@
 from sessions_app.models.audit import AuditEntry, AuditLog, AutomaticDispatch
 from sessions_app.models.breakers import Breaker, BreakerFailure
 from sessions_app.models.budgets import RetryBudgetMinute, RetryBudgetState
+from sessions_app.models.config_version import ConfigVersion
 from sessions_app.models.dependencies import Dependency
 from sessions_app.models.events import SessionEvent
 from sessions_app.models.failures import (
@@ -42,6 +43,7 @@ __all__ = [
     "AutomaticDispatch",
     "Breaker",
     "BreakerFailure",
+    "ConfigVersion",
     "Dependency",
     "Domain",
     "FailureCategory",

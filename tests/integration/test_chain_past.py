@@ -12,6 +12,7 @@ from django.utils import timezone
 from retry.evidence.termination import Termination
 from sessions_app.models import Project, RetryDecision, Session
 from sessions_app.models.tenants import Role
+from sessions_app.services.chains.chain_past import MOST_READ
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from tests import factories
@@ -116,21 +117,33 @@ def test_an_attempt_with_progress_is_no_equal_failure(at: Project) -> None:
     assert factories.decision(told(session, 7)).reason == "repeating_failure"
 
 
-def test_one_statement_reads_the_past_of_all_chains_and_only_where_a_policy_looks(
-    at: Project,
-) -> None:
-    def reads(**policy: Any) -> int:
+def settling(sessions: list[Session]) -> int:
+    """The number of statements that settle the next failures of these chains."""
+    tips = [factories.start(factories.tip(each)) for each in sessions]
+    with CaptureQueriesContext(connection) as queries:
+        sessions_settle({each.pk: End(Termination(exit_code=1)) for each in tips})
+    return len(queries)
+
+
+def test_the_statement_that_locks_reads_the_past_of_all_chains(at: Project) -> None:
+    def costs(**policy: Any) -> int:
         sessions = [factories.submit(at, retry_policy=factories.policy(**policy)) for _ in range(3)]
         for each in sessions:
             fails(each)
-        tips = [factories.start(factories.tip(each)) for each in sessions]
-        with CaptureQueriesContext(connection) as queries:
-            sessions_settle({each.pk: End(Termination(exit_code=1)) for each in tips})
-        return sum("AS signatures" in each["sql"] for each in queries)
+        return settling(sessions)
 
-    assert reads() == 0
-    assert reads(stop_after_same=2) == 1
-    assert reads(retry_window=60) == 1
+    without = costs()
+    assert [costs(stop_after_same=2), costs(retry_window=60)] == [without, without]
+
+
+def test_a_long_past_takes_a_statement_more(at: Project) -> None:
+    long = factories.policy(max_retries=MOST_READ + 3, retry_window=3600)
+    session = factories.submit(at, retry_policy=long)
+    assert [fails(session).used for _ in range(MOST_READ)] == list(range(MOST_READ))
+    before = settling([session])
+    retries_dispatch()
+    assert settling([session]) == before + 1
+    assert factories.decision(factories.tip(session)).used == MOST_READ + 1
 
 
 def test_simulations_know_the_past(at: Project, api: Api) -> None:

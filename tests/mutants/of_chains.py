@@ -49,9 +49,36 @@ DISPATCH = (
         ),
         integration("storm_limits.py::test_retries_over_the_limit_get_the_next_free_slots"),
     ),
+    Mutant(
+        "budget-that-is-charged-and-not-asked",
+        (
+            Edit(
+                "sessions_app.services.chains.dispatch:_dispatch",
+                "if charge.over() and not judge_first:",
+                "if False:",
+            ),
+        ),
+        integration("shared_budgets.py::test_what_is_over_the_budget_waits_and_is_told"),
+    ),
 )
 
 SETTLE = (
+    Mutant(
+        "settings-of-an-older-version",
+        (
+            Edit(
+                "sessions_app.in_force.retry_scope:retry_scopes",
+                "{(each.version, key): each for key, each in found.items() if each.version}",
+                '{("", key): each for key, each in found.items()}',
+            ),
+            Edit(
+                "sessions_app.in_force.retry_scope:scopes_in",
+                '(version or "", project_id)',
+                '("", project_id)',
+            ),
+        ),
+        integration("config_version.py::test_a_change_counts_from_its_commit"),
+    ),
     Mutant(
         "decision-written-after-the-commit",
         (

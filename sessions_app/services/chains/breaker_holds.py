@@ -4,11 +4,9 @@ The sweep of breakers says which are open. It reads no chain under a lock, and n
 a breaker: a hold that was read too early ends at the next release.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
-
-from django.db import connection
 
 from retry.breakers import OpenBreaker, holder
 from retry.engine.decide import Mode
@@ -16,7 +14,6 @@ from retry.engine.decision import BREAKER, SWITCH
 from retry.evidence.causes import PLATFORM_CAUSES
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
-from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.locks import (
@@ -35,10 +32,6 @@ from sessions_app.services.chains.decisions import (
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 BATCH = 200
-_SIGNATURES = """
-    SELECT id, failure_signature FROM sessions_app_session
-    WHERE id = ANY(%s::uuid[]) AND failure_signature <> ''
-"""
 
 Holds = list[tuple[LockedSession, OpenBreaker]]
 
@@ -50,33 +43,17 @@ def breakers_holding(
 ) -> Holds:
     """Return the failed sessions whose automatic retries open breakers hold, with these.
 
-    Without open breakers no statement runs. Retries that a person asked for are never held, and
-    failures by the platform have no breaker.
+    Retries that a person asked for are never held, and failures by the platform have no breaker.
     """
-    asked = [
-        each
-        for each in sessions
-        if scopes[each.project_id].breakers
-        and not decisions[each.id].requested_by
-        and decisions[each.id].cause not in PLATFORM_CAUSES
-    ]
-    found = _signatures(each.id for each in asked)
     held = []
-    for each in asked:
-        breakers = scopes[each.project_id].breakers
-        breaker = holder(breakers, each.queue_id, found.get(each.id, ""), str(each.id))
+    for each in sessions:
+        decision, breakers = decisions[each.id], scopes[each.project_id].breakers
+        if not breakers or decision.requested_by or decision.cause in PLATFORM_CAUSES:
+            continue
+        breaker = holder(breakers, each.queue_id, each.failure_signature, str(each.id))
         if breaker is not None:
             held.append((each, breaker))
     return held
-
-
-def _signatures(session_ids: Iterable[UUID]) -> dict[UUID, str]:
-    ids = list(session_ids)
-    if not ids:
-        return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_SIGNATURES, [array(ids)])
-        return dict(cursor.fetchall())
 
 
 def breakers_hold(held: Holds, now: datetime) -> None:

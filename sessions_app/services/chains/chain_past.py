@@ -28,8 +28,20 @@ class ChainPast(NamedTuple):
 
 
 NOTHING = ChainPast()
+MOST_READ = 50
+"""Attempts of a chain that `PASTS` reads. Longer pasts are read by a statement of their own."""
+PASTS = f"""
+    SELECT json_agg(json_build_array(
+        l.id, reprise_chain_past(l.root_id, l.retry_count, {MOST_READ})))
+    FROM l WHERE l.retry_count BETWEEN 1 AND {MOST_READ} AND (l.retry_policies <> '[]'
+        OR l.retry_policy ->> 'stop_after_same' IS NOT NULL
+        OR l.retry_policy ->> 'retry_window' IS NOT NULL)
+"""
+"""SQL of one value about the sessions of a table `l`, for `chain_pasts`: the earlier attempts of
+chains whose policies may look at them. Which of the named ones do is known later."""
+_CAUSES = frozenset(cause.value for cause in FAILURE_CAUSES)
 # Both parts walk the attempts of one chain along the index of their numbers.
-_READ = """
+_STATEMENT = """
     SELECT v.id, f.signatures, p.budgets, p.times
     FROM unnest(%(id)s::uuid[], %(root_id)s::uuid[], %(retry_count)s::int[], %(most)s::int[],
             %(since)s::timestamptz[]) AS v(id, root_id, retry_count, most, since)
@@ -52,11 +64,14 @@ _READ = """
 
 
 def chain_pasts(
-    sessions: Sequence[tuple[LockedSession, Rulebook]], now: datetime
+    sessions: Sequence[tuple[LockedSession, Rulebook]],
+    now: datetime,
+    read: Sequence[tuple[str, Sequence[Any]]] = (),
 ) -> dict[UUID, ChainPast]:
     """Return the past of the chains of failed sessions by session, before these failures.
 
-    One statement, and none if no policy looks at the past. Leaves out what no policy looks at.
+    `read` is the value of `PASTS`. One statement reads what it lacks; none if no policy looks at
+    the past. Leaves out what no policy looks at.
     """
     rows = [
         (session, max(rules.most_same - 1, 0), _since(rules.longest_window, now))
@@ -65,16 +80,38 @@ def chain_pasts(
     ]
     if not rows:
         return {}
+    known = {UUID(key): attempts for key, attempts in read}
+    found = {
+        session.id: _past(known[session.id], most, since)
+        for session, most, since in rows
+        if session.id in known
+    }
+    rest = [row for row in rows if row[0].id not in found]
+    return found | _read(rest) if rest else found
+
+
+def _past(attempts: Sequence[Any], most: int, since: datetime) -> ChainPast:
+    """Return the past in the attempts that `PASTS` has read, newest first."""
+    failures = [signature for cause, signature, _, _ in attempts if cause in _CAUSES]
+    paid = [
+        Payment(paid_by, decided_at)
+        for _, _, paid_by, text in attempts
+        if text is not None and (decided_at := datetime.fromisoformat(text)) > since
+    ]
+    return ChainPast(tuple(failures[:most]), tuple(paid))
+
+
+def _read(rows: Sequence[tuple[LockedSession, int, datetime]]) -> dict[UUID, ChainPast]:
     given: dict[str, Sequence[Any]] = {
         "id": [session.id for session, _, _ in rows],
         "root_id": [session.root_id for session, _, _ in rows],
         "retry_count": [session.retry_count for session, _, _ in rows],
         "most": [most for _, most, _ in rows],
+        "causes": sorted(_CAUSES),
         "since": [since for _, _, since in rows],
     }
-    causes = [cause.value for cause in FAILURE_CAUSES]
     with connection.cursor() as cursor:
-        cursor.execute(_READ, {**{n: array(v) for n, v in given.items()}, "causes": array(causes)})
+        cursor.execute(_STATEMENT, {name: array(values) for name, values in given.items()})
         return {
             key: ChainPast(
                 tuple(signatures or ()),

@@ -26,7 +26,7 @@ from sessions_app.core.states import Phase, RetryState, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
 from sessions_app.db.writes import together, write
 from sessions_app.in_force.named_policies import applied, named_policies
-from sessions_app.in_force.retry_scope import RetryScope
+from sessions_app.in_force.retry_scope import RetryScope, versions_of
 from sessions_app.locks import LockedSession, StoredDecision
 from sessions_app.models.audit import DISPATCH
 from sessions_app.services.chains.decisions import (
@@ -337,7 +337,8 @@ def submitted_facts(counters: dict[str, int], retry: Retry | None = None) -> dic
 
 def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
     named = named_policies(
-        (retry.parent.project_id, retry.parent.retry_policies) for retry, _ in pairs
+        ((retry.parent.project_id, retry.parent.retry_policies) for retry, _ in pairs),
+        versions_of(scopes),
     )
     rows = []
     for retry, child in pairs:

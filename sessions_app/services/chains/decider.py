@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -21,10 +21,16 @@ from retry.policies.matching import NamedPolicy
 from retry.signatures.signature import Signature
 from sessions_app.db.bulk import array
 from sessions_app.in_force.named_policies import applied, named_policies
-from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
+from sessions_app.in_force.retry_scope import (
+    SCOPES,
+    RetryScope,
+    retry_scopes,
+    scopes_in,
+    versions_of,
+)
 from sessions_app.in_force.shared_budgets import spent_budgets
 from sessions_app.locks import LockedSession
-from sessions_app.services.chains.chain_past import NOTHING, chain_pasts
+from sessions_app.services.chains.chain_past import NOTHING, PASTS, chain_pasts
 from sessions_app.services.chains.decisions import NewDecision
 
 # The lower of the memory quotas of project and domain, divided by the number of pods.
@@ -37,6 +43,25 @@ _RESOURCES = """
     JOIN sessions_app_project p ON p.id = s.project_id
     WHERE s.id = ANY(%s::uuid[])
 """
+
+
+KNOWN = f"json_build_array(({SCOPES}), ({PASTS}))"
+"""SQL of one value about the sessions of a table `l`, for `Known.of`."""
+
+
+class Known(NamedTuple):
+    """What the statement that locks sessions reads for decisions about them."""
+
+    scopes: Mapping[int, RetryScope]
+    """Those of their projects."""
+    pasts: Sequence[Any]
+    """The value of `PASTS`."""
+
+    @classmethod
+    def of(cls, value: Sequence[Any], sessions: Iterable[LockedSession]) -> "Known":
+        """Return what the value of `KNOWN` says about the sessions that it is of."""
+        scopes, pasts = value
+        return cls(scopes_in(scopes, (session.project_id for session in sessions)), pasts or ())
 
 
 class _Spec(NamedTuple):
@@ -53,7 +78,8 @@ _UNREAD = _Spec({}, 0.0, None)
 class Decider:
     """Decides about locked sessions by the policies, bounds and switches of this moment.
 
-    `unconfirmed` are sessions whose run nobody saw end.
+    `unconfirmed` are sessions whose run nobody saw end. Without what is `known` of the sessions, it
+    is read.
     """
 
     def __init__(
@@ -62,18 +88,23 @@ class Decider:
         *,
         unconfirmed: Collection[UUID],
         now: datetime,
-        scopes: Mapping[int, RetryScope] | None = None,
+        known: Known | None = None,
     ):
         self._now = now
         self._unconfirmed = unconfirmed
-        self._scopes = scopes or retry_scopes({session.project_id for session in sessions})
-        found = named_policies((each.project_id, each.retry_policies) for each in sessions)
+        if known is None:
+            known = Known(retry_scopes({session.project_id for session in sessions}), ())
+        self._scopes = known.scopes
+        found = named_policies(
+            ((each.project_id, each.retry_policies) for each in sessions), versions_of(self._scopes)
+        )
         self._named = {
             each.id: applied(found[each.project_id], each.retry_policies) for each in sessions
         }
         self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
         self._rulebooks = {each.id: self._rulebook(each) for each in sessions}
-        self._pasts = chain_pasts([(each, self._rulebooks[each.id]) for each in sessions], now)
+        rulebooks = [(each, self._rulebooks[each.id]) for each in sessions]
+        self._pasts = chain_pasts(rulebooks, now, known.pasts)
 
     def decide(
         self,

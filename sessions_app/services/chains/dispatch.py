@@ -73,10 +73,9 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
 def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     """Dispatch a batch.
 
-    One lock for all guards the shared budgets. So it is taken when all is ready to be written,
-    which is in vain if a budget turns out to be spent: raises `BudgetsSpent`. Unless it is to
-    `judge_first`, as it does where a budget was spent some seconds ago, or storm limits need the
-    lock.
+    The shared budgets are charged when all else is written, which is in vain if one turns out to
+    be spent: raises `BudgetsSpent`. Unless it is to `judge_first`, as it does where a budget was
+    spent some seconds ago, or storm limits need the lock.
     """
     found = claim_due(limit, SCOPES)
     if found is None:
@@ -84,7 +83,7 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     now = found.now
     due = [session for session, _ in found.retries]
     decisions = {session.id: decision for session, decision in found.retries}
-    scopes = scopes_in(found.about)
+    scopes = scopes_in(found.about, (session.project_id for session in due))
     held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
     passed = {session.id for session in held}
     broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
@@ -101,9 +100,9 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     sent = [s for s in ready if s.id not in late]
     with together():
         children_create([_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
-        if not judge_first and gate.over(sent):
-            raise BudgetsSpent
-        gate.charge(session.id for session in sent)
+        charge = gate.charge(sent)
+    if charge.over() and not judge_first:
+        raise BudgetsSpent
     return DispatchResult(len(due), len(sent), len(passed) + len(over), len(late))
 
 

@@ -110,9 +110,9 @@ def _resume(scope: str, budget: SharedBudget | None, resumed: int) -> tuple[int,
     if not claimed:
         return 0, 0
     roots = [root for _, root in claimed]
-    locked, text = lock_retries(roots, [session for session, _ in claimed], SCOPES)
+    locked, about = lock_retries(roots, [session for session, _ in claimed], SCOPES)
     waiting = [pair for pair in locked if _waits(pair[1])]
-    scopes = scopes_in(text)
+    scopes = scopes_in(about, (session.project_id for session, _ in waiting))
     switched = [s for s, _ in waiting if scopes[s.project_id].settings.mode is not Mode.ON]
     rest = [pair for pair in waiting if pair[0] not in switched]
     elsewhere = _elsewhere(scope, rest, scopes, now)

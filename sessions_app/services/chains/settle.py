@@ -4,7 +4,7 @@ One session or many take the same few statements.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -19,9 +19,8 @@ from sessions_app.core.progress import Told, ended_progress
 from sessions_app.core.states import FINAL_STATUSES, RetryState, Status
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import together
-from sessions_app.in_force.retry_scope import SCOPES, RetryScope, scopes_in
 from sessions_app.locks import LockedSession, lock_sessions_with
-from sessions_app.services.chains.decider import Decider
+from sessions_app.services.chains.decider import KNOWN, Decider, Known
 from sessions_app.services.chains.decisions import NewDecision, decision_fact, decisions_insert
 from sessions_app.services.chains.signatures import failure_signatures
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
@@ -59,10 +58,10 @@ class End:
 def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
     """Settle sessions by id, except those already final. Return the ids that were settled."""
     with atomic_step("settle"):
-        found, now, text = lock_sessions_with(list(ends), SCOPES)
+        found, now, about = lock_sessions_with(list(ends), KNOWN)
         locked = [session for session in found if session.status not in FINAL_STATUSES]
         live = [(session, ends[session.id]) for session in locked]
-        settle_locked(live, now=now, scopes=scopes_in(text))
+        settle_locked(live, now=now, known=Known.of(about, locked))
     return [session.id for session in locked]
 
 
@@ -70,19 +69,18 @@ def settle_locked(
     ends: Sequence[tuple[LockedSession, End]],
     *,
     now: datetime,
-    scopes: Mapping[int, RetryScope] | None = None,
+    known: Known | None = None,
 ) -> dict[UUID, int]:
     """Settle sessions whose locks the caller's transaction holds and that are not final.
 
-    `scopes` are those of their projects, if the caller has read them. Return the number of each
-    session's last event.
+    `known` is what the caller has read of them. Return the number of each session's last event.
     """
     if not ends:
         return {}
     ends = [(session, _whole(session, end)) for session, end in ends]
     unconfirmed = {session.id for session, end in ends if not end.confirmed}
     sessions = [session for session, _ in ends]
-    decider = Decider(sessions, unconfirmed=unconfirmed, now=now, scopes=scopes)
+    decider = Decider(sessions, unconfirmed=unconfirmed, now=now, known=known)
     signatures = failure_signatures(
         [(session, end.termination, end.log_tail) for session, end in ends]
     )
