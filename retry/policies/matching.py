@@ -23,7 +23,7 @@ from retry.policies.documents import (
 )
 from retry.policies.fields import DEFAULT_RULE
 from retry.policies.inline import JitterMode
-from retry.policies.patterns import found_in, pattern, searchable
+from retry.policies.patterns import found_in, pattern, searchable, title_has
 from retry.units.durations import parse_duration
 
 _ContainerChoice = tuple[str | None, bool]
@@ -399,5 +399,5 @@ def _pod_message(text: str) -> Test:
 
 
 def _signature_title(text: str) -> Test:
-    compiled: Any = pattern(text)
-    return lambda facts: found_in(compiled, searchable(facts.title))
+    pattern(text)
+    return lambda facts: title_has(text, facts.title)

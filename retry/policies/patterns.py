@@ -35,3 +35,12 @@ def found_in(compiled: Any, text: bytes) -> bool:
     """Return whether a compiled pattern occurs anywhere in a `searchable` text."""
     # The engine works on bytes; it would encode a str anew for every pattern.
     return compiled.search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def title_has(text: str, title: str) -> bool:
+    """Return whether a pattern occurs in the title of a failure.
+
+    Failures with the same title come again and again: the answers are kept.
+    """
+    return found_in(pattern(text), searchable(title))

@@ -7,9 +7,7 @@ writes. So a step may gather its writes, and send them at once.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -21,26 +19,7 @@ class _Write(NamedTuple):
     rows: int | None
 
 
-@dataclass(slots=True)
-class Answer:
-    """The value that was asked for by `ask`; None until it is there."""
-
-    value: Any = None
-
-
-class _Ask(NamedTuple):
-    value: str
-    parameters: Sequence[Any]
-    answer: Answer
-
-
-@dataclass(frozen=True, slots=True)
-class _Gathered:
-    writes: list[_Write] = field(default_factory=list)
-    asks: list[_Ask] = field(default_factory=list)
-
-
-_gathered: ContextVar[_Gathered | None] = ContextVar("reprise_gathered", default=None)
+_gathered: ContextVar[list[_Write] | None] = ContextVar("reprise_gathered", default=None)
 
 
 @contextmanager
@@ -53,13 +32,13 @@ def together() -> Iterator[None]:
     if _gathered.get() is not None:
         yield
         return
-    gathered = _Gathered()
-    token = _gathered.set(gathered)
+    token = _gathered.set([])
     try:
         yield
+        gathered = _gathered.get() or []
     finally:
         _gathered.reset(token)
-    if gathered.writes or gathered.asks:
+    if gathered:
         _send(gathered)
 
 
@@ -69,55 +48,30 @@ def write(statement: str, parameters: Sequence[Any], *, rows: int | None = None)
     It has no `WITH` and no `RETURNING`, and its parameters go by place. An UPDATE says how many
     `rows` it changes: `AssertionError` if these are not all.
     """
-    one = _Write(statement, parameters, rows)
     gathered = _gathered.get()
     if gathered is None:
-        _send(_Gathered([one]))
+        _send([_Write(statement, parameters, rows)])
     else:
-        gathered.writes.append(one)
+        gathered.append(_Write(statement, parameters, rows))
 
 
-def ask(value: str, parameters: Sequence[Any]) -> Answer:
-    """Return the answer to the SQL of one value, which the block of `together` around the caller
-    has at its end. Without a block it has it at once.
-
-    It does not see what the block writes.
-    """
-    one = _Ask(value, parameters, Answer())
-    gathered = _gathered.get()
-    if gathered is None:
-        _send(_Gathered(asks=[one]))
-    else:
-        gathered.asks.append(one)
-    return one.answer
-
-
-def _send(gathered: _Gathered) -> None:
-    writes, asks = gathered.writes, gathered.asks
+def _send(writes: Sequence[_Write]) -> None:
     expected = [each.rows for each in writes if each.rows is not None]
     with connection.cursor() as cursor:
-        if len(writes) == 1 and not asks:
+        if len(writes) == 1:
             cursor.execute(writes[0].statement, writes[0].parameters)
             written = [cursor.rowcount] if expected else []
         else:
-            statement = _joined(
-                tuple((each.statement, each.rows is not None) for each in writes),
-                tuple(each.value for each in asks),
-            )
-            lists = [*(each.parameters for each in writes), *(each.parameters for each in asks)]
-            cursor.execute(statement, list(chain.from_iterable(lists)))
-            found = cursor.fetchone()
-            written = list(found[: len(expected)])
-            for each, value in zip(asks, found[len(found) - len(asks) :], strict=True):
-                each.answer.value = value
+            statement = _joined(tuple((each.statement, each.rows is not None) for each in writes))
+            cursor.execute(statement, [value for each in writes for value in each.parameters])
+            written = list(cursor.fetchone())[: len(expected)]
     if written != expected:
         raise AssertionError(f"rows written: {written} instead of {expected}")
 
 
 @cache
-def _joined(statements: tuple[tuple[str, bool], ...], values: tuple[str, ...]) -> str:
-    """Return the statements as one that selects the numbers of rows of those that are counted, and
-    the values."""
+def _joined(statements: tuple[tuple[str, bool], ...]) -> str:
+    """Return the statements as one that selects the numbers of rows of those that are counted."""
     members = ", ".join(
         f"w{place} AS ({statement}{' RETURNING 1' if counted else ''})"
         for place, (statement, counted) in enumerate(statements)
@@ -127,5 +81,4 @@ def _joined(statements: tuple[tuple[str, bool], ...], values: tuple[str, ...]) -
         for place, (_, counted) in enumerate(statements)
         if counted
     ]
-    selected = ", ".join((*counts, *values)) or "0"
-    return f"WITH {members} SELECT {selected}" if members else f"SELECT {selected}"
+    return f"WITH {members} SELECT {', '.join(counts) or 0}"

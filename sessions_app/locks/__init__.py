@@ -1,9 +1,9 @@
 """Every row lock and advisory lock on the records, by name.
 
 Order: a schedule, a policy's name, policy, queue or settings, root, session, lease, retry slots,
-usage. The outbox of webhooks, the figures of failures and the breakers have a lock of their own
-each, under which none of these is taken. The version of the configuration is locked by whoever
-changes what it covers (decision 0068), behind the changed row.
+usage, the counts of shared budgets. The outbox of webhooks, the figures of failures and the
+breakers have a lock of their own each, under which none of these is taken. The version of the
+configuration is locked by whoever changes what it covers (decision 0068), behind the changed row.
 Whoever changes a chain locks its root first, so that one chain is changed by one transaction at a
 time; only the lease round, which takes waiting sessions, locks a session without its root, and
 skips what it cannot have.
@@ -17,6 +17,7 @@ from sessions_app.locks.advisory import (
     hold_if_free,
     lock_breakers,
     lock_budgets,
+    lock_charges,
     lock_failures,
     lock_policy_name,
     lock_slots,
@@ -94,6 +95,7 @@ __all__ = [
     "lock_breakers",
     "lock_budgets",
     "lock_chains",
+    "lock_charges",
     "lock_failures",
     "lock_policy_name",
     "lock_retries",

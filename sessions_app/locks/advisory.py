@@ -24,6 +24,8 @@ class AdvisoryLock(IntEnum):
     BUDGETS = 0x5245_000B
     PREEMPTION = 0x5245_000C
     RESERVATIONS = 0x5245_000D
+    BUDGET_CHARGES = 0x5245_000E
+    """Also taken by the commits that charge budgets: migration 0088."""
     SERVER = 0x5245_0007
     """Held while a database is made safe after it moved to another server."""
     SWEEP_RETRIES = 0x5245_0010
@@ -99,11 +101,19 @@ def lock_breakers() -> None:
 def lock_budgets() -> None:
     """Lock the verdicts about shared budgets until this transaction ends.
 
-    One lock for all: whoever counts a stretch of the log moves the position behind it. The slots
-    are locked after it, before anything is written.
+    One lock for all: whoever counts a stretch of the log moves the position behind it.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.BUDGETS])
+
+
+def lock_charges() -> None:
+    """Lock the counts of shared budgets until this transaction ends, behind all other locks.
+
+    Commits that charge them wait for it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [AdvisoryLock.BUDGET_CHARGES])
 
 
 def lock_webhooks_of(project_id: int) -> None:

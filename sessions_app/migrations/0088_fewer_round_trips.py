@@ -1,38 +1,58 @@
-"""Functions let settle and dispatch do with fewer statements (decision 0068).
-
-A statement that calls a function in a column pays for it only where it does; a subquery costs each
-statement, also where it is not evaluated.
-"""
+"""Functions let settle and dispatch do with fewer statements (decision 0069)."""
 
 from django.db import migrations
 
-# Charges shared budgets. One lock for all guards them. What they made before is read once it is held:
-# each statement of a function sees what was committed until then.
+# What a transaction makes of shared budgets is charged by its commit. One lock for all guards them,
+# and all other dispatchers wait for it: so it is held while PostgreSQL charges and flushes its log,
+# and for no round trip. The row is gone before anybody sees it, hence no log of it.
 _CHARGE = """
-CREATE OR REPLACE FUNCTION reprise_charge_budgets(
-    slots bigint, this_minute bigint, scopes text[], retries_from bigint[], attempts_from bigint[],
-    retries_made bigint[]
-) RETURNS TABLE (of text, first_attempts bigint, retries bigint, head timestamptz)
-LANGUAGE plpgsql AS $$
+CREATE UNLOGGED TABLE sessions_app_retrycharge (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    minute bigint NOT NULL,
+    scopes text[] NOT NULL,
+    retries_from bigint[] NOT NULL,
+    attempts_from bigint[] NOT NULL,
+    made bigint[] NOT NULL,
+    ratios numeric[] NOT NULL,
+    bursts bigint[] NOT NULL,
+    newest timestamptz[] NOT NULL
+);
+CREATE FUNCTION reprise_charge_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(slots);
-    RETURN QUERY
-        SELECT v.scope,
-            coalesce(sum(m.first_attempts)
-                FILTER (WHERE m.minute >= to_timestamp(v.attempts_from * 60)), 0)::bigint,
-            coalesce(sum(m.retries), 0)::bigint,
-            (SELECT min(d.held_order) FROM sessions_app_retrydecision d
-                WHERE d.state = 'held' AND d.held_for = 'shared_budget' AND d.held_key = v.scope)
-        FROM unnest($3, $4, $5) AS v(scope, retries_from, attempts_from)
-        LEFT JOIN sessions_app_retrybudgetminute m
-            ON m.scope = v.scope AND m.minute >= to_timestamp(v.retries_from * 60)
-        GROUP BY v.scope;
+    PERFORM pg_advisory_xact_lock({lock});
+    IF EXISTS (
+        SELECT FROM unnest(NEW.scopes, NEW.retries_from, NEW.attempts_from, NEW.made, NEW.ratios,
+                NEW.bursts, NEW.newest)
+            AS v(scope, retries_from, attempts_from, made, ratio, burst, newest)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(m.retries), 0) AS retries, coalesce(sum(m.first_attempts)
+                FILTER (WHERE m.minute >= to_timestamp(v.attempts_from * 60)), 0) AS first_attempts
+            FROM sessions_app_retrybudgetminute m
+            WHERE m.scope = v.scope AND m.minute >= to_timestamp(v.retries_from * 60)) c
+        WHERE v.newest IS NOT NULL AND (
+            c.retries + v.made > v.burst + floor(v.ratio * c.first_attempts)
+            OR EXISTS (SELECT FROM sessions_app_retrydecision d
+                WHERE d.state = 'held' AND d.held_for = 'shared_budget' AND d.held_key = v.scope
+                    AND d.held_order < v.newest))
+    ) THEN
+        RAISE EXCEPTION 'a shared budget of these retries is spent'
+            USING ERRCODE = 'check_violation', TABLE = TG_TABLE_NAME,
+                CONSTRAINT = '{constraint}';
+    END IF;
     INSERT INTO sessions_app_retrybudgetminute AS m (scope, minute, first_attempts, retries)
-    SELECT v.scope, to_timestamp(this_minute * 60), 0, v.made
-    FROM unnest($3, $6) AS v(scope, made)
+    SELECT v.scope, to_timestamp(NEW.minute * 60), 0, v.made
+    FROM unnest(NEW.scopes, NEW.made) AS v(scope, made)
     ORDER BY 1
     ON CONFLICT (scope, minute) DO UPDATE SET retries = m.retries + excluded.retries;
+    DELETE FROM sessions_app_retrycharge WHERE id = NEW.id;
+    RETURN NULL;
 END $$;
+CREATE CONSTRAINT TRIGGER retry_charge AFTER INSERT ON sessions_app_retrycharge
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION reprise_charge_budgets();
+""".format(lock=0x5245_000E, constraint="retry_budget_has_room")
+_NO_CHARGE = """
+DROP TABLE sessions_app_retrycharge;
+DROP FUNCTION reprise_charge_budgets;
 """
 # The attempts before one of a chain, newest first, at most so many: its cause, its signature ("" if
 # it made progress), and the budget and the time of its retry, if it was dispatched.
@@ -57,6 +77,6 @@ class Migration(migrations.Migration):
     dependencies = [("sessions_app", "0087_config_version")]
 
     operations = [
-        migrations.RunSQL(_CHARGE, "DROP FUNCTION reprise_charge_budgets"),
+        migrations.RunSQL(_CHARGE, _NO_CHARGE),
         migrations.RunSQL(_PAST, "DROP FUNCTION reprise_chain_past"),
     ]

@@ -1,5 +1,7 @@
 """Shared budgets: retries over them wait, oldest chain first, or end; never one too many."""
 
+import random
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
@@ -8,12 +10,14 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
+from retry.shared_budgets import Standing
 from sessions_app.db import steps
-from sessions_app.locks import database_now
+from sessions_app.in_force.retry_scope import retry_scopes
+from sessions_app.locks import LockedSession, database_now, lock_sessions, read_decisions
 from sessions_app.models import (
     FailureReader,
     Project,
@@ -24,6 +28,8 @@ from sessions_app.models import (
     Session,
     SessionEvent,
 )
+from sessions_app.services.budgets import charging
+from sessions_app.services.budgets.charging import BudgetGate, has_no_room
 from sessions_app.services.budgets.sweep import budgets_rebuild, budgets_sweep
 from sessions_app.services.chains.dispatch import DispatchResult, retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
@@ -71,7 +77,7 @@ def retries_counted(scope: str) -> int:
     return sum(RetryBudgetMinute.objects.filter(scope=scope).values_list("retries", flat=True))
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_what_is_over_the_budget_waits_and_is_told(at: Project, owner: User) -> None:
     budget(at, burst=2)
     sessions = failed(at, owner, 5)
@@ -107,7 +113,7 @@ def test_first_attempts_make_room_for_the_oldest_chains(at: Project, owner: User
     assert check_all() == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_younger_chain_does_not_pass_the_line(at: Project, owner: User) -> None:
     budget(at, burst=1)
     old = failed(at, owner, 2)
@@ -120,7 +126,7 @@ def test_a_younger_chain_does_not_pass_the_line(at: Project, owner: User) -> Non
     assert held([*old, *young]) == [False, False, True]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_every_scope_binds(at: Project, owner: User) -> None:
     budget(None, burst=3)
     budget(at, burst=5)
@@ -146,7 +152,7 @@ def test_every_scope_binds(at: Project, owner: User) -> None:
     assert retries_dispatch().dispatched == 0
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_the_budget_of_a_domain_binds_its_projects_together(at: Project, owner: User) -> None:
     budget(None, burst=9)
     values = {"ratio": 0, "burst": 2, "window": 60, "over": "postpone", "platform": False}
@@ -161,7 +167,7 @@ def test_the_budget_of_a_domain_binds_its_projects_together(at: Project, owner: 
     assert [retries_counted(scope) for scope in ("cluster", *keys)] == [2, 2]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_retry_that_waits_for_its_slot_is_not_charged(at: Project, owner: User) -> None:
     """The budget lets it go, but its child is not made: others may use its room."""
     budget(at, burst=2)
@@ -201,7 +207,7 @@ def test_a_death_around_the_commit_charges_what_was_made(
     assert check_all() == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_causes_of_the_platform_count_if_asked(at: Project, owner: User) -> None:
     budget(at, burst=0)
     failed(at, owner, 1, PREEMPTED)
@@ -212,7 +218,7 @@ def test_causes_of_the_platform_count_if_asked(at: Project, owner: User) -> None
     assert not RetryBudgetMinute.objects.exists()
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_manual_retries_neither_count_nor_wait(at: Project, owner: User) -> None:
     budget(at, burst=0)
     (session,) = failed(at, owner, 1)
@@ -229,7 +235,7 @@ def test_manual_retries_neither_count_nor_wait(at: Project, owner: User) -> None
     assert check_all() == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_without_the_budget_all_go(at: Project, owner: User) -> None:
     budget(at, burst=0)
     failed(at, owner, 3)
@@ -239,7 +245,7 @@ def test_without_the_budget_all_go(at: Project, owner: User) -> None:
     assert retries_dispatch().dispatched == 3
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_release_looks_at_the_switch(at: Project, owner: User) -> None:
     budget(at, burst=0)
     (session,) = failed(at, owner, 1)
@@ -251,7 +257,7 @@ def test_a_release_looks_at_the_switch(at: Project, owner: User) -> None:
     assert check_all() == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_what_waits_can_be_cancelled(at: Project, owner: User) -> None:
     budget(at, burst=0)
     (session,) = failed(at, owner, 1)
@@ -262,7 +268,7 @@ def test_what_waits_can_be_cancelled(at: Project, owner: User) -> None:
     assert over_budget_resume() == 0
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_old_retries_leave_the_window(at: Project, owner: User) -> None:
     budget(at, burst=1, window=60)
     failed(at, owner, 2)
@@ -273,7 +279,7 @@ def test_old_retries_leave_the_window(at: Project, owner: User) -> None:
     assert retries_dispatch().dispatched == 1
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_verdict_ends_chains(at: Project, owner: User) -> None:
     budget(at, burst=1, over="fail")
     first, second = failed(at, owner, 2)
@@ -295,7 +301,7 @@ def test_a_verdict_ends_chains(at: Project, owner: User) -> None:
 
 
 @pytest.mark.parametrize("over", ["postpone", "fail"])
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_who_made_room_neither_waits_for_a_budget_nor_counts_in_one(
     at: Project, owner: User, over: str
 ) -> None:
@@ -309,7 +315,7 @@ def test_who_made_room_neither_waits_for_a_budget_nor_counts_in_one(
     assert not RetryBudgetMinute.objects.filter(retries__gt=0).exists()
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_the_sweep_forgets_what_has_no_budget(at: Project, owner: User) -> None:
     budget(at, burst=1)
     failed(at, owner, 1)
@@ -325,9 +331,9 @@ def test_the_sweep_forgets_what_has_no_budget(at: Project, owner: User) -> None:
     assert len(queries) == 1
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_budgets_cost_dispatch_no_statement(at: Project, owner: User) -> None:
-    """The one that writes the children locks, reads and charges the counts of all scopes."""
+    """What it makes of them goes with the children, and the commit charges it."""
     counts = []
     for change in (dict, lambda: budget(at, burst=100), lambda: budget(None, burst=100)):
         change()
@@ -348,6 +354,77 @@ def test_two_dispatchers_never_go_over_it(at: Project, owner: User) -> None:
         pass
     assert Session.objects.exclude(parent=None).count() == 7
     assert retries_counted(f"project:{at.pk}") == 7
+    assert check_all() == []
+
+
+def refused(gate: BudgetGate, sent: list[LockedSession]) -> bool:
+    """Whether the database would refuse to commit these retries."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            gate.charge(sent)
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    except IntegrityError as error:
+        return has_no_room(error)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    return False
+
+
+@pytest.mark.django_db
+def test_the_commit_refuses_what_has_to_wait(at: Project, owner: User) -> None:
+    """The trigger and the book of `retry/shared_budgets.py` say the same, whatever the counts."""
+    draw = random.Random(7)
+    budget(None, burst=0)
+    *sessions, waiting = failed(at, owner, 4)
+    RetryDecision.objects.filter(session=waiting).update(
+        state="held", held_for="shared_budget", held_key="cluster"
+    )
+    verdicts = Counter[bool]()
+    for _ in range(80):
+        window = draw.choice([60, 90, 3600])
+        over = draw.choice(["postpone", "postpone", "fail"])
+        budget(None, ratio=draw.choice([0, 0.29, 0.5]), burst=draw.randint(0, 4), window=window)
+        budget(at, ratio=1, burst=draw.randint(0, 4), window=window, over=over)
+        now = database_now()
+        RetryBudgetMinute.objects.all().delete()
+        for scope in ("cluster", f"project:{at.pk}"):
+            for back in draw.sample([0, 1, 2, 30, 59, 60, 61], 3):
+                RetryBudgetMinute.objects.create(
+                    scope=scope,
+                    minute=now.replace(second=0, microsecond=0) - timedelta(minutes=back),
+                    first_attempts=draw.randint(0, 6),
+                    retries=draw.randint(0, 2),
+                )
+        # Nobody, somebody older than two of them, or somebody younger than all.
+        order = draw.choice([None, sessions[1].root_submitted_at, now])
+        RetryDecision.objects.filter(session=waiting).update(held_order=order)
+        asking = lock_sessions([each.pk for each in draw.sample(sessions, draw.randint(1, 3))])
+        decisions = read_decisions([each.id for each in asking])
+        gate = BudgetGate(asking, decisions, retry_scopes([at.pk]), now=now)
+        has_to_wait = bool(gate.over(asking))
+        assert refused(gate, asking) == has_to_wait
+        verdicts[has_to_wait] += 1
+    assert min(verdicts[True], verdicts[False]) > 10
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_others_are_faster_for_stays_due(
+    at: Project, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks and sees room, and each time others have taken it before its commit."""
+    budget(at, burst=1)
+    failed(at, owner, 2)
+    assert retries_dispatch(1).dispatched == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            charging,
+            "standings_of",
+            lambda limits, **_: {scope: Standing(limit) for scope, limit in limits.items()},
+        )
+        assert retries_dispatch() == DispatchResult(0, 0, 0)
+    assert Session.objects.exclude(parent=None).count() == 1
+    assert retries_dispatch() == DispatchResult(1, 0, 1)
     assert check_all() == []
 
 

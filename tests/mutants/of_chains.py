@@ -50,15 +50,15 @@ DISPATCH = (
         integration("storm_limits.py::test_retries_over_the_limit_get_the_next_free_slots"),
     ),
     Mutant(
-        "budget-that-is-charged-and-not-asked",
+        "budget-that-nobody-charges",
         (
             Edit(
                 "sessions_app.services.chains.dispatch:_dispatch",
-                "if charge.over() and not judge_first:",
-                "if False:",
+                "gate.charge(sent)",
+                "pass",
             ),
         ),
-        integration("shared_budgets.py::test_what_is_over_the_budget_waits_and_is_told"),
+        integration("shared_budgets.py::test_two_dispatchers_never_go_over_it"),
     ),
 )
 

@@ -1,25 +1,24 @@
 """Dispatch asks here which retries a shared budget lets go, and charges those that went.
 
-Both happen under the lock of the slots, so that two dispatchers never use the same room. One lock
-for all guards the budgets, so dispatch takes it last, when all else is written.
+One lock for all guards the budgets, so that two dispatchers never use the same room. The commit
+takes it (migration 0088).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from pydantic_core import from_json
+from django.db import IntegrityError
 
 from retry.engine.budgets import MANUAL_BUDGET, SCHEDULER_BUDGET
 from retry.policies.shared_budget import WhenOver
-from retry.shared_budgets import MINUTE, Book, Limit, Standing, edges
+from retry.shared_budgets import MINUTE, Book, Limit, edges
 from sessions_app.db.bulk import columns
-from sessions_app.db.writes import Answer, ask, write
+from sessions_app.db.writes import write
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.in_force.shared_budgets import BudgetInForce, of_queue
-from sessions_app.locks import AdvisoryLock, LockedSession, StoredDecision, lock_slots
+from sessions_app.locks import LockedSession, StoredDecision
 from sessions_app.selectors.retry_budgets import standings_of
 
 UNCOUNTED = frozenset({MANUAL_BUDGET, SCHEDULER_BUDGET})
@@ -35,9 +34,12 @@ _COUNT = """
         first_attempts = m.first_attempts + excluded.first_attempts
 """
 
+# A trigger charges them when the transaction commits, and deletes the row.
 _CHARGE = """
-    (SELECT json_agg(json_build_array(c.of, c.first_attempts, c.retries, c.head))::text
-    FROM reprise_charge_budgets(%s, %s, %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) c)
+    INSERT INTO sessions_app_retrycharge
+        (minute, scopes, retries_from, attempts_from, made, ratios, bursts, newest)
+    VALUES (%s, %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::numeric[],
+        %s::bigint[], %s::timestamptz[])
 """
 
 
@@ -48,8 +50,11 @@ def minutes_add(counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
         write(_COUNT, columns(rows))
 
 
-class BudgetsSpent(Exception):
-    """Some of the retries have to wait for a shared budget: the transaction must be rolled back."""
+def has_no_room(error: IntegrityError) -> bool:
+    """Return whether a commit was refused because a shared budget was spent meanwhile."""
+    return getattr(error.__cause__, "diag", None) is not None and (
+        error.__cause__.diag.constraint_name == "retry_budget_has_room"  # type: ignore[union-attr]
+    )
 
 
 class BudgetGate:
@@ -81,40 +86,42 @@ class BudgetGate:
     def over(self, ready: Sequence[LockedSession]) -> dict[UUID, str]:
         """Return those of the retries that have to wait, each with the key of the scope.
 
-        From here to its end the transaction holds the lock, if one of them counts in a budget.
+        It takes no lock: whether there is still room is judged when the transaction commits.
         """
         limits = self._limits(each for session in ready for each in self._waits(session))
-        if not limits:
-            return {}
-        lock_slots()
-        return self.waiting(ready, Book(standings_of(limits, now=self._now)))
-
-    def charge(self, sent: Sequence[LockedSession]) -> "Charge":
-        """Count the retries of these sessions, whose children this transaction makes.
-
-        It takes the lock. The caller writes the children in the same block of `together`, as the
-        last statement of the transaction if possible: all other dispatchers wait for its commit.
-        """
-        taken = Counter(each.scope for session in sent for each in self._counted(session))
-        if not taken:
-            return Charge(self, sent, {}, None)
-        limits = self._limits(each for session in sent for each in self._counted(session))
-        rows = [
-            (scope, *edges(limits[scope].window, self._now.timestamp()), count)
-            for scope, count in taken.items()
-        ]
-        minute = int(self._now.timestamp()) // MINUTE
-        asked = [AdvisoryLock.RETRY_SLOTS, minute, *columns(rows)]
-        return Charge(self, sent, limits, ask(_CHARGE, asked))
-
-    def waiting(self, asking: Sequence[LockedSession], book: Book) -> dict[UUID, str]:
-        """Return those of the retries that have to wait by a book of their budgets."""
+        book = Book(standings_of(limits, now=self._now))
         over: dict[UUID, str] = {}
-        for session in sorted(asking, key=lambda each: (each.root_submitted_at, each.id)):
+        for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.id)):
             asked = [each.scope for each in self._waits(session)]
             if scope := book.take(asked, session.root_submitted_at):
                 over[session.id] = scope
         return over
+
+    def charge(self, sent: Sequence[LockedSession]) -> None:
+        """Let the commit count the retries of these sessions, whose children the transaction makes.
+
+        It is refused if a budget has no room for them, or an older chain waits for it:
+        `has_no_room`.
+        """
+        taken = Counter(each.scope for session in sent for each in self._counted(session))
+        if not taken:
+            return
+        limits = self._limits(each for session in sent for each in self._counted(session))
+        newest: dict[str, datetime] = {}
+        for session in sent:
+            for each in self._waits(session):
+                submitted = session.root_submitted_at
+                newest[each.scope] = max(newest.get(each.scope, submitted), submitted)
+        now = self._now.timestamp()
+        rows = [
+            (
+                *(scope, *edges(limit.window, now), taken[scope]),
+                *(limit.ratio, limit.burst, newest.get(scope)),
+            )
+            for scope, limit in limits.items()
+        ]
+        minute = int(now) // MINUTE
+        write(_CHARGE, [minute, *columns(rows)])
 
     def _counted(self, session: LockedSession) -> Sequence[BudgetInForce]:
         return self._counting.get(session.id, ())
@@ -125,30 +132,6 @@ class BudgetGate:
 
     def _limits(self, budgets: Iterable[BudgetInForce]) -> dict[str, Limit]:
         return {each.scope: each.budget.limit for each in budgets}
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """Retries that count in their budgets from now on, if the transaction commits."""
-
-    gate: BudgetGate
-    sent: Sequence[LockedSession]
-    limits: Mapping[str, Limit]
-    stood: Answer | None
-    """How the scopes stood before; None: nothing counts."""
-
-    def over(self) -> dict[UUID, str]:
-        """Return those that should have waited, as `BudgetGate.over` does: then the transaction has
-        to be rolled back."""
-        if self.stood is None:
-            return {}
-        standings = {
-            scope: Standing(
-                self.limits[scope], first, retries, head and datetime.fromisoformat(head)
-            )
-            for scope, first, retries, head in from_json(self.stood.value)
-        }
-        return self.gate.waiting(self.sent, Book(standings))
 
 
 def _counting(

@@ -25,7 +25,7 @@ from sessions_app.eventlog.places import (
     stretch_range,
 )
 from sessions_app.in_force.shared_budgets import SCOPE_OF_SETTINGS, counts_in
-from sessions_app.locks import database_now, lock_budgets, lock_slots
+from sessions_app.locks import database_now, lock_budgets, lock_charges
 from sessions_app.selectors.past_chains import first_id
 from sessions_app.selectors.retry_budgets import standings_of
 from sessions_app.services.budgets.charging import UNCOUNTED, minutes_add
@@ -125,7 +125,7 @@ def budgets_rebuild() -> int:
     with atomic_step("failures"):
         lock_budgets()
         # Nobody charges a retry meanwhile, so all that were charged are seen.
-        lock_slots()
+        lock_charges()
         budgets = budgets_found().budgets
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_retrybudgetminute")
@@ -159,7 +159,7 @@ def _count(budgets: Mapping[str, SharedBudget]) -> bool:
     read = stretch_after(place, here, SLICE)
     if read.reached != place:
         counts = _first_attempts(place, read.reached, budgets)
-        lock_slots()
+        lock_charges()
         minutes_add(counts)
     if read.place != place:
         place_move(_READER, read.place)
@@ -210,7 +210,7 @@ def _scopes(
 
 def _judge(budgets: Mapping[str, SharedBudget]) -> int:
     """Write which budgets are spent, and drop what belongs to none any more."""
-    lock_slots()
+    lock_charges()
     now = database_now()
     found = standings_of({scope: each.limit for scope, each in budgets.items()}, now=now)
     judged = [(scope, not each.room) for scope, each in sorted(found.items())]

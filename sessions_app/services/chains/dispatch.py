@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from retry.engine.budgets import SCHEDULER_BUDGET
 from retry.engine.decide import Mode
@@ -30,7 +30,7 @@ from sessions_app.locks import (
     lock_sessions,
     read_decisions,
 )
-from sessions_app.services.budgets.charging import BudgetGate, BudgetsSpent
+from sessions_app.services.budgets.charging import BudgetGate, has_no_room
 from sessions_app.services.chains.breaker_holds import breakers_hold, breakers_holding
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import (
@@ -43,6 +43,8 @@ from sessions_app.services.chains.storm_slots import slots_reserve
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
 BATCH = 200
+TRIES = 5
+"""To dispatch after a commit was refused because others used up a shared budget."""
 OVER_THE_LIMIT = "over the limit of retries a minute"
 
 
@@ -62,20 +64,23 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
     Hold those whose switch is not on or whose shared budget is spent, and postpone those over a
     storm limit to their slots.
     """
-    try:
-        with atomic_step("dispatch"):
-            return _dispatch(limit)
-    except BudgetsSpent:
-        with atomic_step("dispatch"):
-            return _dispatch(limit, judge_first=True)
+    for judge_first in (False, *[True] * TRIES):
+        try:
+            with atomic_step("dispatch"):
+                return _dispatch(limit, judge_first=judge_first)
+        except IntegrityError as error:
+            if not has_no_room(error):
+                raise
+    # Others were faster each time. What is due still is comes with the next sweep.
+    return DispatchResult(0, 0, 0)
 
 
 def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     """Dispatch a batch.
 
-    The shared budgets are charged when all else is written, which is in vain if one turns out to
-    be spent: raises `BudgetsSpent`. Unless it is to `judge_first`, as it does where a budget was
-    spent some seconds ago, or storm limits need the lock.
+    The commit charges the shared budgets, and is refused if one turns out to be spent. So it is to
+    `judge_first` after that, as it does where a budget was spent some seconds ago, or where storm
+    limits give slots to those that go.
     """
     found = claim_due(limit, SCOPES)
     if found is None:
@@ -100,9 +105,7 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     sent = [s for s in ready if s.id not in late]
     with together():
         children_create([_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
-        charge = gate.charge(sent)
-    if charge.over() and not judge_first:
-        raise BudgetsSpent
+        gate.charge(sent)
     return DispatchResult(len(due), len(sent), len(passed) + len(over), len(late))
 
 
