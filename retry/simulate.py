@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from retry.breakers import BreakerRule
+from retry.breakers import CLUSTER, BreakerRule, scope_key
 from retry.engine.budgets import counters_after, marks_after
 from retry.engine.decide import decide
 from retry.engine.decision import (
@@ -152,6 +152,23 @@ class Record:
     goes_on: bool = False
 
 
+class Place(NamedTuple):
+    """The queue of a chain, its project and its domain, by their ids."""
+
+    queue_id: int = 0
+    project_id: int = 0
+    domain_id: int = 0
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Return the keys of the scopes that it belongs to, the cluster's first."""
+        project, queue = scope_key(self.project_id, None), scope_key(self.project_id, self.queue_id)
+        return CLUSTER, f"domain:{self.domain_id}", project, queue
+
+
+NOWHERE = Place()
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """A chain: the ends of its attempts, the first one's first.
@@ -160,7 +177,7 @@ class Past:
     are what the retries before it had spent, `paid` are these retries, and `failures` are the
     signatures of the failures before it, newest first, without platform causes ("" for those that
     made progress). `marks` are the counters when an attempt last made progress. `created` is when
-    the root was created, in seconds since the epoch, in the queue `queue_id`.
+    the root was created, in seconds since the epoch.
     """
 
     session_type: str
@@ -174,7 +191,7 @@ class Past:
     failures: tuple[str, ...] = ()
     marks: Mapping[str, int] = field(default_factory=dict)
     created: float = 0.0
-    queue_id: int = 0
+    place: Place = NOWHERE
 
 
 class Attempt(NamedTuple):

@@ -290,6 +290,12 @@ class Actor:
         projects = [m.project_id for m in self._memberships if m.project_id is not None]
         return projects, [m.domain_id for m in self._memberships if m.domain_id is not None]
 
+    def sees_all(self, domain_id: int | None) -> bool:
+        """Return whether this actor may see every project of a domain; None: of the cluster."""
+        if self.is_cluster_admin:
+            return True
+        return self.only_project_id is None and domain_id in self.places_with_role()[1]
+
     def rank_in_project(self, project: Project) -> int:
         """Return the rank of this actor in a project; 0 if they may not even see it."""
         if self.user is None or self.only_project_id not in {None, project.pk}:

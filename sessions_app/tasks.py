@@ -19,7 +19,7 @@ from sessions_app.services.chains.dependants import dependants_follow
 from sessions_app.services.chains.dispatch import BATCH, next_due, retries_dispatch
 from sessions_app.services.chains.releases import retries_release
 from sessions_app.services.chains.retry_advice import retries_advise
-from sessions_app.services.failures.count import failures_count
+from sessions_app.services.failures.count import TASK_SECONDS, failures_count
 from sessions_app.services.resources.quotas import usage_rebuild
 from sessions_app.services.schedules import firing
 from sessions_app.services.schedules.saving import TASK as SCHEDULES
@@ -111,15 +111,24 @@ def rebuild_usage() -> str:
     return f"{counters} counted, {corrected} corrected"
 
 
+def failures_sweep(seconds: float) -> tuple[int, bool]:
+    """Judge the shared budgets, count the failures that are new in the log, and keep the breakers,
+    for at most `seconds` each.
+
+    Return the number of failures, and whether any breaker is open, opened or closed.
+    """
+    budgets_sweep(seconds)
+    return failures_count(seconds), breakers_sweep(seconds)
+
+
 @shared_task(name="sessions_app.tasks.count_failures", ignore_result=True)
 def count_failures() -> int:
     """Count the failures that are new in the log by their signatures. Return their number.
 
     The breakers and the shared budgets are judged in the same run.
     """
-    budgets_sweep()
-    counted = failures_count()
-    if breakers_sweep():
+    counted, turned = failures_sweep(TASK_SECONDS)
+    if turned:
         release_held_by_breakers()
     return counted
 

@@ -2,6 +2,9 @@
 
 Each batch consists of short transactions and is safe beside a worker that runs the same: the second
 one finds the rows locked or changed, and skips them.
+
+Counting failures is one of them, since it opens and closes breakers and judges shared budgets, for
+which retries wait. It has a lock: the second one waits for it, and counts what follows.
 """
 
 from collections.abc import Callable
@@ -14,6 +17,10 @@ from scheduler.services.waits import waits_expire
 from sessions_app.locks import AdvisoryLock
 from sessions_app.services.chains import dispatch
 from sessions_app.services.chains.releases import retries_release
+from sessions_app.tasks import failures_sweep
+
+COUNT_SECONDS = 1.0
+"""Seconds for which each part of a batch counts; what is left of the log waits for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +61,19 @@ def _starts() -> tuple[int, bool]:
     return found.claimed, found.claimed == verify.BATCH
 
 
+def _failures() -> tuple[int, bool]:
+    """Count failures, and keep breakers and shared budgets.
+
+    There is never more to do at once: no deadline waits until all of a long log is read.
+    """
+    counted, _ = failures_sweep(COUNT_SECONDS)
+    return counted, False
+
+
 SWEEPS = {
     "sessions_app.tasks.sweep_retries": Sweep(AdvisoryLock.SWEEP_RETRIES, _retries),
     "scheduler.tasks.sweep_leases": Sweep(AdvisoryLock.SWEEP_LEASES, _leases),
     "scheduler.tasks.verify_starts": Sweep(AdvisoryLock.SWEEP_STARTS, _starts),
+    "sessions_app.tasks.count_failures": Sweep(AdvisoryLock.SWEEP_FAILURES, _failures),
 }
 """Sweeps by the name of the Celery task that does the same; the names are `periodic.DEADLINES`."""

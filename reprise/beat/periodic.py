@@ -36,7 +36,8 @@ SWEEPS = {
 """Periodic tasks: name -> task, seconds between runs, queue."""
 
 DEADLINES = frozenset(
-    SWEEPS[name][0] for name in ("sweep due retries", "expire leases", "verify starts")
+    SWEEPS[name][0]
+    for name in ("sweep due retries", "expire leases", "verify starts", "count failures")
 )
 """Tasks that retries and leases depend on: if no worker runs them, beat does (`standby.py`)."""
 

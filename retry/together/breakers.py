@@ -1,13 +1,15 @@
-"""The breakers of a project and of its queues while past chains fail: open, probing, closed.
+"""The breakers of the cluster, of projects and of queues while past chains fail: open, probing,
+closed.
 
 All times are seconds since the epoch, and never go back.
 """
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import takewhile
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from retry.breakers import (
     BreakerRule,
@@ -18,10 +20,48 @@ from retry.breakers import (
     opens,
     scope_key,
 )
+from retry.simulate import Place
 
 Retry = TypeVar("Retry")
 Order = tuple[float, int]
 """When a retry was due, and a number that no other has."""
+
+
+class Opened(NamedTuple):
+    """A breaker that opens: its key, when its first probe is due, and whose chains opened it."""
+
+    key: str
+    probe_at: float
+    projects: Collection[int]
+
+
+class _Failing:
+    """The chains that failed alike in a scope within the window of its breaker."""
+
+    def __init__(self) -> None:
+        # When each chain failed so last, and in which project, in the order of these times.
+        self._times: dict[int, tuple[float, int]] = {}
+        self._projects: Counter[int] = Counter()
+
+    def count(self, chain: int, project_id: int, since: float, now: float) -> Mapping[int, int]:
+        """Count a failure. Return how many chains have failed so since then, by project."""
+        if chain in self._times:
+            self._drop(chain)
+        self._times[chain] = now, project_id
+        self._projects[project_id] += 1
+        self.forget(since)
+        return self._projects
+
+    def forget(self, since: float) -> None:
+        """Leave out what failed up to then."""
+        for old in list(takewhile(lambda each: self._times[each][0] <= since, self._times)):
+            self._drop(old)
+
+    def _drop(self, chain: int) -> None:
+        _, project_id = self._times.pop(chain)
+        self._projects[project_id] -= 1
+        if not self._projects[project_id]:
+            del self._projects[project_id]
 
 
 @dataclass(slots=True)
@@ -36,48 +76,44 @@ class _Open(Generic[Retry]):
 
 
 class Breakers(Generic[Retry]):
-    """The breakers by these rules of queues; None is the project. `muted` signatures have none."""
+    """The breakers by these rules, by the keys of their scopes.
 
-    def __init__(
-        self, project_id: int, rules: Mapping[int | None, BreakerRule], muted: frozenset[str]
-    ):
-        self._project_id, self._rules, self._muted = project_id, rules, muted
-        # By queue and signature: when each chain failed so last, in the order of these times.
-        self._failures: dict[tuple[int | None, str], dict[int, float]] = {}
-        self._closed_at: dict[tuple[int | None, str], float] = {}
+    `muted` are signatures of projects: such a failure opens none, and its retry is not held.
+    """
+
+    def __init__(self, rules: Mapping[str, BreakerRule], muted: frozenset[tuple[int, str]]):
+        self._rules, self._muted = rules, muted
+        self._failing: dict[str, _Failing] = defaultdict(_Failing)
         self._open: dict[str, _Open[Retry]] = {}
 
-    def failed(self, chain: int, queue_id: int, signature: str, now: float) -> dict[str, float]:
-        """Count a failure. Return the keys of the breakers that it opens, with the times of their
-        first probes."""
-        opened = {}
-        for scope in (None, queue_id):
-            rule = self._rules.get(scope)
-            if rule is None or signature in self._muted:
-                continue
-            breaker = self._breaker(scope, signature)
+    def failed(self, chain: int, place: Place, signature: str, now: float) -> list[Opened]:
+        """Count a failure. Return the breakers that it opens."""
+        if (place.project_id, signature) in self._muted:
+            return []
+        opened = []
+        for breaker in self._of(place, signature):
+            rule = self._rules[breaker.scope]
             found = self._open.get(breaker.key)
             if found is not None and not self._is_over(found, now):
                 found.failed_at = now
-            chains = self._count(chain, (scope, signature), now - rule.window, now)
-            if breaker.key not in self._open and opens(
-                rule, breaker.scope, {self._project_id: chains}
-            ):
+            failing = self._failing[breaker.key]
+            chains = failing.count(chain, place.project_id, now - rule.window, now)
+            if breaker.key not in self._open and opens(rule, breaker.scope, chains):
                 probe_at = now + rule.probe_after
                 self._open[breaker.key] = _Open(rule, breaker, rule.probe_after, probe_at, now)
-                opened[breaker.key] = probe_at
+                opened.append(Opened(breaker.key, probe_at, frozenset(chains)))
         return opened
 
     def holder(
-        self, queue_id: int, signature: str, now: float, session_id: str = ""
+        self, place: Place, signature: str, now: float, session_id: str = ""
     ) -> OpenBreaker | None:
         """Return the open breaker that holds a retry after this failure; None for none."""
-        if not self._open:
+        if not self._open or (place.project_id, signature) in self._muted:
             return None
-        keys = [self._breaker(scope, signature).key for scope in (None, queue_id)]
+        keys = [each.key for each in self._of(place, signature)]
         found = [self._open[key] for key in keys if key in self._open]
         still = [each.breaker for each in found if not self._is_over(each, now)]
-        return holder(still, queue_id, signature, session_id)
+        return holder(still, place.queue_id, signature, session_id)
 
     def wait(self, key: str, order: Order, retry: Retry) -> None:
         """Let a retry wait until the breaker closes, or chooses it as its probe."""
@@ -118,18 +154,15 @@ class Breakers(Generic[Retry]):
             found.probe_at = now
         return [], found.probe_at
 
-    def _breaker(self, scope: int | None, signature: str) -> OpenBreaker:
-        return OpenBreaker(scope_key(self._project_id, scope), self._project_id, scope, signature)
-
-    def _count(self, chain: int, of: tuple[int | None, str], since: float, now: float) -> int:
-        """Return how many chains have failed so since then, this one included."""
-        times = self._failures.setdefault(of, {})
-        times.pop(chain, None)
-        times[chain] = now
-        since = max(since, self._closed_at.get(of, since))
-        for old in list(takewhile(lambda each: times[each] <= since, times)):
-            del times[old]
-        return len(times)
+    def _of(self, place: Place, signature: str) -> list[OpenBreaker]:
+        """Return the breakers of a signature, by those scopes of a place that have a rule."""
+        project_id, queue_id = place.project_id, place.queue_id
+        ids = [(None, None), (project_id, None), (project_id, queue_id)]
+        return [
+            OpenBreaker(scope, *of, signature)
+            for of in ids
+            if (scope := scope_key(*of)) in self._rules
+        ]
 
     def _is_quiet(self, found: _Open[Retry], now: float) -> bool:
         return now - found.failed_at > found.rule.window
@@ -142,5 +175,6 @@ class Breakers(Generic[Retry]):
         return True
 
     def _close(self, found: _Open[Retry], now: float) -> None:
-        self._closed_at[found.breaker.queue_id, found.breaker.signature] = now
+        # What failed before does not open it again.
+        self._failing[found.breaker.key].forget(now)
         del self._open[found.breaker.key]

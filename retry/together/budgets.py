@@ -1,4 +1,4 @@
-"""The shared budgets of a project and of its queues while past chains are retried.
+"""The shared budgets of the cluster, of domains, projects and queues while past chains are retried.
 
 All times are seconds since the epoch, and never go back.
 """
@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
-from retry.breakers import scope_key
 from retry.engine.decision import SpentBudget
 from retry.policies.shared_budget import SharedBudget, WhenOver
 from retry.shared_budgets import MINUTE, Book, Standing, edges
+from retry.simulate import Place
 
 Retry = TypeVar("Retry")
 Order = tuple[float, int]
@@ -62,49 +62,47 @@ class _Scope(Generic[Retry]):
 
 
 class Budgets(Generic[Retry]):
-    """These shared budgets, by queue; None is the project."""
+    """These shared budgets, by the keys of their scopes."""
 
-    def __init__(self, project_id: int, rules: Mapping[int | None, SharedBudget]):
-        self._scopes: dict[int | None, _Scope[Retry]] = {
-            queue_id: _Scope(scope_key(project_id, queue_id), budget)
-            for queue_id, budget in rules.items()
+    def __init__(self, rules: Mapping[str, SharedBudget]):
+        self._scopes: dict[str, _Scope[Retry]] = {
+            key: _Scope(key, budget) for key, budget in rules.items()
         }
         self.longest = max((each.window for each in rules.values()), default=0)
         """Seconds after which nothing counts any more."""
 
-    def submitted(self, queue_id: int, now: float) -> None:
+    def submitted(self, place: Place, now: float) -> None:
         """Count a first attempt."""
-        for each in self._of(queue_id):
+        for each in self._of(place):
             each.minutes.add(now, 1, 0)
 
-    def spent(self, queue_id: int, now: float) -> tuple[SpentBudget, ...]:
+    def spent(self, place: Place, now: float) -> tuple[SpentBudget, ...]:
         """Return the budgets that end a chain instead of another retry."""
         return tuple(
             SpentBudget(each.key.partition(":")[0], each.budget.platform)
-            for each in self._of(queue_id)
+            for each in self._of(place)
             if each.budget.over is WhenOver.FAIL and not each.standing(now).room
         )
 
-    def full(self, queue_id: int, submitted: float, now: float, *, platform: bool) -> str:
+    def full(self, place: Place, submitted: float, now: float, *, platform: bool) -> str:
         """Return the scope for which a retry has to wait; "" for none."""
         asked = [
             each
-            for each in self._of(queue_id)
+            for each in self._of(place)
             if each.budget.over is WhenOver.POSTPONE and (each.budget.platform or not platform)
         ]
         book = Book({each.key: each.standing(now) for each in asked})
         return book.take([each.key for each in asked], _moment(submitted)) or ""
 
-    def charge(self, queue_id: int, now: float, *, platform: bool) -> None:
+    def charge(self, place: Place, now: float, *, platform: bool) -> None:
         """Count a retry."""
-        for each in self._of(queue_id):
+        for each in self._of(place):
             if each.budget.platform or not platform:
                 each.minutes.add(now, 0, 1)
 
     def wait(self, key: str, order: Order, retry: Retry) -> None:
         """Put a retry into the line of a scope."""
-        (scope,) = [each for each in self._scopes.values() if each.key == key]
-        heappush(scope.line, (order, retry))
+        heappush(self._scopes[key].line, (order, retry))
 
     def leave(self, now: float) -> list[Retry]:
         """Return the retries for which there is room, of the oldest chains; they wait no more."""
@@ -123,8 +121,8 @@ class Budgets(Generic[Retry]):
         """Return all that wait."""
         return [retry for each in self._scopes.values() for _, retry in sorted(each.line)]
 
-    def _of(self, queue_id: int) -> list[_Scope[Retry]]:
-        return [self._scopes[each] for each in (None, queue_id) if each in self._scopes]
+    def _of(self, place: Place) -> list[_Scope[Retry]]:
+        return [self._scopes[each] for each in place.scopes if each in self._scopes]
 
 
 def _moment(seconds: float) -> datetime:

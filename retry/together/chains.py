@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, cast
 
-from retry.breakers import PROBE_SECONDS, BreakerRule, ProbeEnd, probe_end
+from retry.breakers import PROBE_SECONDS, BreakerRule, ProbeEnd, probe_end, scope_key
 from retry.engine.budgets import SCHEDULER_BUDGET
 from retry.engine.decision import BREAKER, SHARED_BUDGET, Decision, Rulebook
 from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
@@ -32,42 +32,35 @@ from retry.simulate import (
     held,
     outcome_after,
 )
+from retry.together.assumptions import BESIDE_OTHERS
 from retry.together.breakers import Breakers
 from retry.together.budgets import Budgets
 
 SPENT = "shared_budget_spent"
-BESIDE_OTHERS = (
-    "Nothing is counted before the window, and nothing of other projects: breakers and budgets of"
-    " the cluster and of the domain are left out.\n"
-    "A retry that a breaker held takes the place of the first attempt of its chain that had not"
-    " failed with the same signature by then. Those that had are spared.\n"
-    "A probe goes as that attempt went. If its chain made none, the probe fails while other chains"
-    " fail so within the breaker's window, and else succeeds.\n"
-    "Verdicts come without delay, and storm limits are left out."
-).splitlines()
-"""What history does not show of breakers and budgets, and what is assumed instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The breakers and shared budgets of a project (None) and of its queues, by their ids.
+    """The breakers and shared budgets that count in a simulation, by the keys of their scopes.
 
-    `muted` are the signatures that open no breaker.
+    `project_id` is the project whose chains it shows. `muted` are the signatures of projects that
+    open no breaker there.
     """
 
     project_id: int
-    breakers: Mapping[int | None, BreakerRule] = field(default_factory=dict)
-    budgets: Mapping[int | None, SharedBudget] = field(default_factory=dict)
-    muted: frozenset[str] = frozenset()
+    breakers: Mapping[str, BreakerRule] = field(default_factory=dict)
+    budgets: Mapping[str, SharedBudget] = field(default_factory=dict)
+    muted: frozenset[tuple[int, str]] = frozenset()
 
     def proposed(self, changes: Mapping[str, BreakerRule | SharedBudget | None]) -> "Rules":
         """Return these rules with another `breaker` or `retry_budget` of the project; a None takes
         it back."""
         found: dict[str, Any] = {"breaker": dict(self.breakers), "retry_budget": dict(self.budgets)}
+        key = scope_key(self.project_id, None)
         for name, rule in changes.items():
-            found[name].pop(None, None)
+            found[name].pop(key, None)
             if rule is not None:
-                found[name][None] = rule
+                found[name][key] = rule
         return replace(self, breakers=found["breaker"], budgets=found["retry_budget"])
 
     def __bool__(self) -> bool:
@@ -100,6 +93,7 @@ class _Run:
 
     replay: ChainReplay
     order: int
+    tally: TogetherTally
     attempts: list[Attempt] = field(default_factory=list)
     spared: list[Ending] = field(default_factory=list)
     due: float = 0.0
@@ -130,21 +124,24 @@ class _Run:
 def simulate_together(
     chains: Iterable[tuple[Past, Rulebook]], rules: Rules, tally: TogetherTally
 ) -> Iterator[Attempt | Outcome]:
-    """Decide about the chains of a project side by side. Yield the attempts of each, then its
-    outcome, in the order of their ends.
+    """Decide about chains side by side. Yield the attempts of each chain of the project, then its
+    outcome, in the order of their ends. The chains of other projects only count in the rules.
 
     The chains come in the order in which they were created. The sums are in `tally` at the end.
     """
-    return _Project(rules, tally).decided(iter(chains))
+    return _Together(rules, tally).decided(iter(chains))
 
 
-class _Project:
+class _Together:
     """The chains that are on their way, and what is to happen next."""
 
     def __init__(self, rules: Rules, tally: TogetherTally):
-        self._tally = tally
-        self._breakers: Breakers[_Run] = Breakers(rules.project_id, rules.breakers, rules.muted)
-        self._budgets: Budgets[_Run] = Budgets(rules.project_id, rules.budgets)
+        self._project_id = rules.project_id
+        self._tally, self._of_others = tally, TogetherTally()
+        self._breakers: Breakers[_Run] = Breakers(rules.breakers, rules.muted)
+        self._met: set[str] = set()
+        """The keys of the open breakers that chains of the project opened, or that held one."""
+        self._budgets: Budgets[_Run] = Budgets(rules.budgets)
         self._events: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._numbers = count()
         self._now = 0.0
@@ -173,6 +170,8 @@ class _Project:
 
     def _told(self) -> Iterator[Attempt | Outcome]:
         for run in self._done:
+            if not self._is_own(run):
+                continue
             yield from run.attempts
             last = run.attempts[-1] if run.attempts else None
             outcome = outcome_after(last, run.past.record)
@@ -181,12 +180,17 @@ class _Project:
             yield outcome
         self._done.clear()
 
+    def _is_own(self, run: _Run) -> bool:
+        return run.tally is self._tally
+
     def _at(self, when: float, happen: Callable[[Any], None], what: Any) -> None:
         heappush(self._events, (when, next(self._numbers), happen, what))
 
     def _begin(self, past: Past, rulebook: Rulebook) -> None:
-        run = _Run(ChainReplay(past, rulebook), next(self._numbers))
-        self._budgets.submitted(past.queue_id, past.created)
+        own = past.place.project_id == self._project_id
+        tally = self._tally if own else self._of_others
+        run = _Run(ChainReplay(past, rulebook), next(self._numbers), tally)
+        self._budgets.submitted(past.place, past.created)
         self._goes_on(run)
 
     def _goes_on(self, run: _Run) -> None:
@@ -198,11 +202,11 @@ class _Project:
 
     def _end(self, run: _Run) -> None:
         """Decide about the end of an attempt."""
-        ending, queue_id = run.replay.ending, run.past.queue_id
-        breaker = self._breakers.holder(queue_id, ending.signature, self._now)
-        spent = self._budgets.spent(queue_id, self._now)
+        ending, place = run.replay.ending, run.past.place
+        breaker = self._breakers.holder(place, ending.signature, self._now)
+        spent = self._budgets.spent(place, self._now)
         attempt = run.replay.decide(Verdict(breaker.key if breaker else "", spent))
-        self._tally.decided(attempt.decision)
+        run.tally.decided(attempt.decision)
         run.attempts.append(attempt)
         if run.probing:
             self._judge(run, ending)
@@ -225,18 +229,27 @@ class _Project:
         """Count a failure; breakers that it opens probe later."""
         if not ending.signature or ending.generic:
             return
-        queue_id = run.past.queue_id
-        opened = self._breakers.failed(run.order, queue_id, ending.signature, self._now)
-        self._tally.opened += len(opened)
-        for key, probe_at in opened.items():
-            self._at(probe_at, self._probe, key)
+        place = run.past.place
+        for opened in self._breakers.failed(run.order, place, ending.signature, self._now):
+            self._met.discard(opened.key)
+            if self._project_id in opened.projects:
+                self._meet(opened.key)
+            self._at(opened.probe_at, self._probe, opened.key)
+
+    def _meet(self, key: str) -> None:
+        """Count an open breaker, unless it is counted already: it concerns the project."""
+        if key not in self._met:
+            self._met.add(key)
+            self._tally.opened += 1
 
     def _due(self, run: _Run) -> None:
         """Start a retry that is due, unless a breaker or a budget holds it."""
-        queue_id, session_id = run.past.queue_id, run.attempts[-1].session_id
+        place, session_id = run.past.place, run.attempts[-1].session_id
         signature = "" if run.platform else run.replay.ending.signature
-        breaker = self._breakers.holder(queue_id, signature, self._now, session_id)
+        breaker = self._breakers.holder(place, signature, self._now, session_id)
         if breaker is not None:
+            if self._is_own(run):
+                self._meet(breaker.key)
             self._hold(run, BREAKER, breaker.key, signature=signature)
             run.broken = True
             self._breakers.wait(breaker.key, (run.due, run.order), run)
@@ -244,13 +257,13 @@ class _Project:
             return
         platform, created = run.platform, run.past.created
         if run.decision.paid_by != SCHEDULER_BUDGET:
-            scope = self._budgets.full(queue_id, created, self._now, platform=platform)
+            scope = self._budgets.full(place, created, self._now, platform=platform)
             if scope:
                 self._hold(run, SHARED_BUDGET, scope)
                 self._budgets.wait(scope, (created, run.order), run)
                 self._watch()
                 return
-            self._budgets.charge(queue_id, self._now, platform=platform)
+            self._budgets.charge(place, self._now, platform=platform)
         self._start(run)
 
     def _start(self, run: _Run) -> None:
@@ -274,13 +287,13 @@ class _Project:
             return
         self._let_go(run)
         run.held_for, run.held_since = held_for, self._now
-        self._tally.held[held_for] += 1
+        run.tally.held[held_for] += 1
         run.attempts[-1] = held(run.attempts[-1], held_for, key, **facts)
 
     def _let_go(self, run: _Run) -> None:
         if run.held_for:
             seconds = self._now - run.held_since
-            self._tally.held_seconds[run.held_for] += seconds
+            run.tally.held_seconds[run.held_for] += seconds
             run.held_seconds, run.held_for = run.held_seconds + seconds, ""
         if run.decision.held_for in HOLDS:
             run.attempts[-1] = run.attempts[-1]._replace(held_seconds=run.held_seconds)

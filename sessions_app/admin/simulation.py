@@ -9,9 +9,10 @@ from django.http import HttpRequest
 
 from retry.policies.matching import NamedPolicy
 from retry.simulate import Draft
-from sessions_app.admin.base import KnownOnly
+from sessions_app.admin.base import KnownOnly, actor_of
 from sessions_app.admin.theme import themed
 from sessions_app.api.http.policy_text import read_policies
+from sessions_app.authorization import Actor
 from sessions_app.core.errors import TooLarge
 from sessions_app.forms.simulated import simulated
 from sessions_app.forms.yaml_text import YamlField
@@ -67,17 +68,18 @@ def simulate_page(
     context = {"form": form, "media": form.media}
     if form.is_bound and form.is_valid():
         try:
-            return context | {"result": _result(form), "project": form.cleaned_data["project"]}
+            result = _result(actor_of(request), form)
+            return context | {"result": result, "project": form.cleaned_data["project"]}
         except TooLarge as error:
             form.add_error("days", f"{error.title}: choose fewer days. {error.detail}")
     return context
 
 
-def _result(form: SimulateForm) -> dict[str, Any]:
+def _result(actor: Actor, form: SimulateForm) -> dict[str, Any]:
     days = form.cleaned_data["days"]
     since = database_now() - timedelta(days=days)
     project = form.cleaned_data["project"]
     draft = Draft(named=form.named)
-    summary = simulate_history(project=project, since=since, until=None, draft=draft).summary()
+    past = simulate_history(actor, project=project, since=since, until=None, draft=draft)
     window = dict(form.fields["days"].choices)[days]  # type: ignore[attr-defined]
-    return simulated(summary, most=CHAINS) | {"window": window}
+    return simulated(past.summary(), most=CHAINS) | {"window": window}

@@ -29,9 +29,10 @@ class AdvisoryLock(IntEnum):
     SERVER = 0x5245_0007
     """Held while a database is made safe after it moved to another server."""
     SWEEP_RETRIES = 0x5245_0010
-    """Held by a beat while it runs a batch of this sweep itself; the next two likewise."""
+    """Held by a beat while it runs a batch of this sweep itself; the next three likewise."""
     SWEEP_LEASES = 0x5245_0011
     SWEEP_STARTS = 0x5245_0012
+    SWEEP_FAILURES = 0x5245_0013
     WEBHOOKS_OF_PROJECT = 0x5245_0020
     """Used with the hash of the project to which a webhook is added."""
 

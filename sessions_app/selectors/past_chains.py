@@ -1,10 +1,10 @@
 """Past chains for simulations: read in slices, held in memory one at a time."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,35 +13,48 @@ from django.db import connection
 from retry.engine.decision import Payment
 from retry.evidence.causes import FAILURE_CAUSES
 from retry.evidence.termination import Termination
-from retry.simulate import ROOT_CREATED_AT, Ending, Past, Record
+from retry.simulate import ROOT_CREATED_AT, Ending, Past, Place, Record
 from sessions_app.core.states import RetryState, Status
 from sessions_app.db.bulk import array
 from sessions_app.models import Session
 from sessions_app.models.retries import TRACE
 
 SLICE = 1000
-"""Number of attempts read by one statement."""
+"""Number of ended attempts, about, that one statement reads."""
 
 _CLOCKS = timedelta(days=1)
-"""Maximum time by which the clocks that made the ids may have been behind the database's."""
-_NO_ROOT = UUID(int=0)
+"""Maximum time by which the clocks that made the ids may have differed from the database's."""
 
-# The ids begin with a time, so that older ones need not be read. The roots of one slice are chosen
-# first: whatever PostgreSQL estimates about projects and windows, it reads no more. Each queue of
-# the project is read along its index.
-_ROOTS = """
-    SELECT f.id FROM sessions_app_queue q CROSS JOIN LATERAL (
+IN_AREA = """
+    (%(project)s::bigint IS NULL OR o.id = %(project)s)
+    AND (%(domain)s::bigint IS NULL OR o.domain_id = %(domain)s)
+"""
+"""SQL of whether the project `o` is in an `Area`."""
+
+# The ids begin with a time, so that others need not be read. The roots are chosen first, and each
+# queue is read along its index, whatever PostgreSQL estimates about projects and windows.
+_ROOTS = f"""
+    SELECT f.id FROM sessions_app_queue q JOIN sessions_app_project o ON o.id = q.project_id
+    CROSS JOIN LATERAL (
         SELECT r.id FROM sessions_app_session r
         WHERE r.queue_id = q.id AND r.parent_id IS NULL AND r.finished_at IS NOT NULL
-            AND r.created_at >= %(since)s AND r.created_at < %(until)s AND r.id >= %(first)s
+            AND r.created_at >= %(since)s AND r.created_at < %(until)s
+            AND r.id >= %(first)s AND r.id < %(last)s
         ORDER BY r.id NULLS FIRST LIMIT %(most)s) f
-    WHERE q.project_id = %(project)s ORDER BY f.id LIMIT %(most)s
+    WHERE {IN_AREA} LIMIT %(most)s
 """
-_COUNT = f"""
-    SELECT count(*) FROM (
-        SELECT 1 FROM ({_ROOTS}) AS r JOIN sessions_app_session s ON s.root_id = r.id
-        WHERE s.finished_at IS NOT NULL LIMIT %(limit)s
-    ) AS found
+# The first root of each slice, and how many attempts all of them have.
+_SLICES = f"""
+    WITH chains AS (
+        SELECT id, count(*) AS ended FROM (
+            SELECT r.id FROM ({_ROOTS}) AS r JOIN sessions_app_session s ON s.root_id = r.id
+            WHERE s.finished_at IS NOT NULL LIMIT %(most)s) AS found
+        GROUP BY id
+    ), placed AS (
+        SELECT id, (sum(ended) OVER ())::bigint AS attempts,
+            (sum(ended) OVER (ORDER BY id) - ended)::bigint / %(slice)s AS slice FROM chains
+    )
+    SELECT DISTINCT ON (slice) id, attempts FROM placed ORDER BY slice, id
 """
 _COLUMNS = f"""
     r.id, s.id, s.retry_count, s.session_type, s.status, s.retry_state,
@@ -52,8 +65,10 @@ _COLUMNS = f"""
     CASE WHEN s.retry_count = 0 THEN s.retry_policy::text END,
     CASE WHEN s.retry_count = 0 THEN s.retry_policies::text END, p.resources::text,
     s.failure_signature, coalesce((s.progress -> 'advanced')::boolean, false),
-    s.gave_way_to IS NOT NULL, coalesce(s.failure_title, ''), s.queue_id,
-    extract(epoch FROM s.created_at)::float8, extract(epoch FROM s.finished_at)::float8
+    s.gave_way_to IS NOT NULL, coalesce(s.failure_title, ''),
+    extract(epoch FROM s.created_at)::float8, extract(epoch FROM s.finished_at)::float8,
+    s.queue_id, s.project_id,
+    (SELECT o.domain_id FROM sessions_app_project o WHERE o.id = s.project_id)
 """
 # Only breakers ask for it. The row of the session does not have it.
 _GENERIC = """
@@ -67,9 +82,7 @@ _JOINS = """
     LEFT JOIN sessions_app_sessionspec p ON p.id = s.spec_id AND s.retry_count = 0
 """
 _ROWS = f"""
-    SELECT {_COLUMNS}, {_GENERIC} FROM ({_ROOTS}) AS r {_JOINS}
-    WHERE NOT (s.root_id = %(root)s AND s.retry_count <= %(read)s)
-    ORDER BY r.id, s.retry_count LIMIT %(limit)s
+    SELECT {_COLUMNS}, {_GENERIC} FROM ({_ROOTS}) AS r {_JOINS} ORDER BY r.id, s.retry_count
 """
 # Of each stretch of ids the newest rows are read: the ids from the index, queue by queue.
 _SAMPLE = """
@@ -104,28 +117,47 @@ _BEFORE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The chains of a project whose root was created from `since` to before `until`.
+class Area(NamedTuple):
+    """A project, a domain, or the cluster: all projects."""
 
-    A chain whose first attempt has not ended yet is left out.
-    """
+    project_id: int | None = None
+    domain_id: int | None = None
 
-    project_id: int
-    since: datetime
-    until: datetime
-
-    def roots(self, most: int, *, at_least: UUID | None = None) -> dict[str, Any]:
-        """Return the parameters of `_ROOTS`."""
-        first = at_least or first_id(self.since - _CLOCKS)
-        window = {"since": self.since, "until": self.until, "first": first}
-        return {"project": self.project_id, **window, "most": most}
+    @property
+    def parameters(self) -> dict[str, int | None]:
+        """Return the parameters of its statements; None is not asked about."""
+        return {"project": self.project_id, "domain": self.domain_id}
 
 
 def first_id(moment: datetime) -> UUID:
     """Return the smallest UUIDv7 of a moment."""
     milliseconds = max(0, int(moment.timestamp() * 1000))
     return UUID(int=milliseconds << 80)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The chains of an area whose root was created from `since` to before `until`.
+
+    A chain whose first attempt has not ended yet is left out.
+    """
+
+    area: Area
+    since: datetime
+    until: datetime
+    most: int
+    """Maximum number of attempts that are read."""
+
+    def roots(self, first: UUID | None = None, last: UUID | None = None) -> dict[str, Any]:
+        """Return the parameters of `_ROOTS`, for ids from `first` to before `last`."""
+        return {
+            **self.area.parameters,
+            "since": self.since,
+            "until": self.until,
+            "first": first or first_id(self.since - _CLOCKS),
+            "last": last or first_id(self.until + _CLOCKS),
+            "most": self.most + 1,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,36 +169,26 @@ class PastChain:
     names: tuple[str, ...]
 
 
-def ended_attempts(window: Window, *, most: int) -> int:
-    """Return how many attempts of the window's chains have ended, counted up to `most`."""
+def chain_slices(window: Window) -> list[UUID] | None:
+    """Return the first root of each slice of a window; None if it has more attempts that have ended
+    than are read."""
     with connection.cursor() as cursor:
-        cursor.execute(_COUNT, {**window.roots(most), "limit": most})
-        row: tuple[int] = cursor.fetchone()
-    return row[0]
+        cursor.execute(_SLICES, {**window.roots(), "slice": SLICE})
+        rows = cursor.fetchall()
+    return None if rows and rows[0][1] > window.most else [root for root, _ in rows]
 
 
-def past_chains(window: Window, *, generic: bool = False) -> Iterator[list[PastChain]]:
+def past_chains(
+    window: Window, slices: Sequence[UUID], *, generic: bool = False
+) -> Iterator[list[PastChain]]:
     """Yield the window's chains in the order of their roots' ids, slice by slice.
 
     `generic` also reads which signatures open no breaker.
     """
-    rows: list[_Row] = []
-    while True:
-        root_id, retry_count = (rows[-1].root_id, rows[-1].retry_count) if rows else (None, None)
-        # The root where the last slice ended may have no attempts left.
-        roots = window.roots(SLICE + 1, at_least=root_id)
+    for first, last in zip_longest(slices, slices[1:]):
         with connection.cursor() as cursor:
-            seen: dict[str, Any] = {"root": root_id or _NO_ROOT, "read": retry_count or 0}
-            cursor.execute(_ROWS, {**roots, **seen, "limit": SLICE, "generic": generic})
-            found = [_Row._make(row) for row in cursor.fetchall()]
-        rows += found
-        chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
-        # The last chain may continue in the next slice.
-        rows = chains.pop() if len(found) == SLICE else []
-        if chains:
-            yield [_past_chain(chain) for chain in chains]
-        if len(found) < SLICE:
-            return
+            cursor.execute(_ROWS, {**window.roots(first, last), "generic": generic})
+            yield _chains(cursor.fetchall())
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +218,10 @@ def chains_sampled(project_id: int, until: datetime, how: Sampling) -> list[Past
         cursor.execute(_SAMPLE, {**bounds, **most, "project": project_id})
         roots = sorted(root for (root,) in cursor.fetchall())
         cursor.execute(_ROWS_OF, [array(roots), how.attempts + 1])
-        rows = [_Row._make(row) for row in cursor.fetchall()]
-    chains = [list(chain) for _, chain in groupby(rows, key=lambda row: row.root_id)]
-    if len(rows) > how.attempts:
-        # The last one may be cut.
-        chains.pop()
-    return [_past_chain(chain) for chain in chains]
+        rows = cursor.fetchall()
+    chains = _chains(rows)
+    # The last one may be cut.
+    return chains[:-1] if len(rows) > how.attempts else chains
 
 
 def past_from(session: Session) -> PastChain:
@@ -253,14 +273,22 @@ class _Row(NamedTuple):
     advanced: bool
     gave_way: bool
     title: str
-    queue_id: int
     created: float
     ended: float | None
+    queue_id: int
+    project_id: int
+    domain_id: int
     generic: bool
 
     @property
     def granted(self) -> bool:
         return self.decided is not None and json.loads(self.decided)["result"] == "retry"
+
+
+def _chains(rows: Iterable[Sequence[Any]]) -> list[PastChain]:
+    """Return the chains of rows that come in the order of their roots and attempts."""
+    read = (_Row._make(row) for row in rows)
+    return [_past_chain(list(chain)) for _, chain in groupby(read, key=lambda row: row.root_id)]
 
 
 def _past_chain(rows: Sequence[_Row]) -> PastChain:
@@ -280,7 +308,7 @@ def _past(rows: Sequence[_Row], resources: Mapping[str, Any]) -> Past:
         endings=[_ending(row) for row in part if row.lasted is not None],
         record=_record(rows[0].root_id, part),
         created=rows[0].created,
-        queue_id=rows[0].queue_id,
+        place=Place(rows[0].queue_id, rows[0].project_id, rows[0].domain_id),
     )
 
 

@@ -100,6 +100,18 @@ def test_it_tells_what_breakers_and_shared_budgets_would_have_done(
     assert "storm limits are left out" in text
 
 
+def test_it_counts_what_rules_of_the_cluster_count(client: Client, project: Project) -> None:
+    budget = {"ratio": 0, "burst": 1, "window": 60, "over": "postpone"}
+    RetrySettings.objects.create(retry_budget=budget)
+    other = factories.project("other", domain="void")
+    failed(other, retry_policy=factories.policy())
+    failed(project)
+    page = ask(client, project, RETRY)
+    assert "1 chain of acme/ml" in text_of(page)
+    assert page.context["result"]["held"] == {"shared_budget": 1}
+    assert "Rules of the cluster count the chains of all its projects" in text_of(page)
+
+
 def test_savings_of_a_stricter_draft_have_their_sign(client: Client, project: Project) -> None:
     root = failed(project, retry_policy=factories.policy())
     retries_dispatch()

@@ -4,12 +4,14 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from reprise.upkeep.retention import prune
@@ -22,6 +24,7 @@ from sessions_app.models import (
     FailureSignature,
     Project,
     Session,
+    SessionEvent,
 )
 from sessions_app.models.tenants import Role
 from sessions_app.selectors.failures import (
@@ -162,6 +165,22 @@ def test_sums_of_an_older_release_are_made_once_more(api: Api, past: datetime) -
     made = FailureDay.objects.order_by("day", "dimension", "value").values("day", "hours")
     assert list(made) == sums
     assert list(lists(api, past)) == before
+
+
+def test_a_rebuild_mends_hours_that_an_older_release_left_short(api: Api, at: Project) -> None:
+    """It sums a day once more for what comes late, without its hours."""
+    failed(at)
+    failed(at)
+    SessionEvent.objects.update(time=F("time") - timedelta(days=2))
+    failures_count()
+    assert sum_all() == 2
+    midnight = database_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    before = list(lists(api, midnight))
+    FailureDay.objects.update(hours=[None] * 24)
+    assert list(lists(api, midnight)) != before
+    call_command("rebuild_failures", stdout=StringIO())
+    sum_all()
+    assert list(lists(api, midnight)) == before
 
 
 @pytest.mark.parametrize("seed", range(3))

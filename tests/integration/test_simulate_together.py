@@ -1,9 +1,9 @@
 """Simulations with breakers and shared budgets: given verdicts, those of now, and the past."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -13,8 +13,10 @@ from django.utils import timezone
 
 from retry.evidence.termination import Termination
 from retry.simulate import ASSUMPTIONS, Draft
+from retry.together.assumptions import counted, too_many, unseen
 from sessions_app.authorization import Actor
 from sessions_app.models import (
+    Membership,
     Project,
     Queue,
     RetryBudgetState,
@@ -23,7 +25,9 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
+from sessions_app.selectors import past_chains
 from sessions_app.selectors.sessions import session_get
+from sessions_app.services.chains import simulate as service
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.chains.simulate import FromHere, simulate_from
@@ -61,11 +65,13 @@ def past(api: Api, **settings: Any) -> Any:
     return simulated(api, history=window, settings=settings)
 
 
-def outage(at: Project, text: str = TEXT, **fields: Any) -> list[Session]:
+def outage(
+    at: Project, text: str = TEXT, begin: datetime | None = None, **fields: Any
+) -> list[Session]:
     """Three chains that failed at 10, 20 and 30 s, again 70 s later, and then went well."""
     policy = factories.policy(max_retries=3, retry_delay=60, jitter="none")
     roots = [factories.submit(at, retry_policy=policy, **fields) for _ in range(3)]
-    begin = timezone.now() - timedelta(hours=1)
+    begin = begin or timezone.now() - timedelta(hours=1)
     for number, root in enumerate(roots):
         for attempt in range(3):
             session = factories.start(factories.tip(root))
@@ -210,6 +216,204 @@ class TestPast:
             return len(queries)
 
         assert cost() == cost()
+
+
+class TestWider:
+    """Rules of the cluster and of the domain, which count chains of other projects."""
+
+    ROOMY: ClassVar = {"ratio": 0, "burst": 6, "window": 3600, "over": "postpone"}
+    """Room for all retries of one project in an outage, but not for those of two."""
+
+    @pytest.fixture
+    def admin(self) -> Api:
+        return Api(factories.token(factories.user(superuser=True)))
+
+    @pytest.fixture
+    def of_domain(self, at: Project) -> Api:
+        return Api(factories.token(factories.user(domain=at.domain, role=Role.VIEWER)))
+
+    @pytest.fixture
+    def outages(self, at: Project) -> list[Session]:
+        """An outage of three projects, of which one is in another domain. Return the roots of the
+        project that simulations are about."""
+        begin = timezone.now() - timedelta(hours=1)
+        outage(factories.project("sibling"), begin=begin)
+        outage(factories.project("far", domain="void"), begin=begin)
+        return outage(at, begin=begin)
+
+    def test_a_breaker_of_the_cluster(
+        self, api: Api, admin: Api, outages: list[Session], at: Project
+    ) -> None:
+        RetrySettings.objects.create(breaker={**BREAKER, "chains": 6, "probe_after": 65})
+        # It opens at 20 s. The sibling's first chain probes at 85 s, and succeeds 10 s later.
+        summary = past(admin)["summary"]
+        assert (summary["held"], summary["held_seconds"]) == ({"breaker": 3}, {"breaker": 45.0})
+        assert (summary["breakers_opened"], summary["spared_retries"]) == (1, 2)
+        found = past(api)
+        assert not set(KINDS) & found["summary"].keys()
+        assert found["summary"]["assumptions"] == [*ASSUMPTIONS, unseen("cluster")]
+        # Six chains of two projects are not enough.
+        Session.objects.filter(project__name="far").update(failure_signature="0123456789ab")
+        assert past(admin)["summary"]["held"] == {}
+
+    def test_nothing_of_other_projects_is_shown(
+        self, admin: Api, outages: list[Session], at: Project
+    ) -> None:
+        RetrySettings.objects.create(breaker=BREAKER, retry_budget=self.ROOMY)
+        found = past(admin)
+        own = {
+            str(each) for each in Session.objects.filter(project=at).values_list("pk", flat=True)
+        }
+        shown = {each["session_id"] for chain in found["chains"] for each in chain["attempts"]}
+        assert {str(root.pk) for root in outages} <= shown <= own
+        summary = found["summary"]
+        assert summary["chains"] == len(found["chains"]) == 3
+        assert sum(summary["by_reason"].values()) == len(shown) - 3
+        assert {each["root"] for each in summary["changed"]} <= own
+        assert summary["assumptions"][-1] == counted("cluster")
+        text = json.dumps(found)
+        others = Session.objects.exclude(project=at).values_list("pk", flat=True)
+        assert len(others) == 18
+        assert not [each for each in others if str(each) in text]
+        assert "sibling" not in text
+        assert "far" not in text
+
+    def test_a_budget_of_the_domain(
+        self, api: Api, of_domain: Api, admin: Api, outages: list[Session], at: Project
+    ) -> None:
+        RetrySettings.objects.create(domain=at.domain, retry_budget=self.ROOMY)
+        for reader in (of_domain, admin):
+            summary = past(reader)["summary"]
+            assert summary["held"]["shared_budget"] >= 3
+            assert summary["assumptions"][-1] == counted("domain")
+        assert past(api)["summary"]["assumptions"] == [*ASSUMPTIONS, unseen("domain")]
+        Project.objects.filter(name="sibling").update(domain=factories.domain())
+        assert past(of_domain)["summary"]["held"] == {}
+
+    def test_the_cluster_includes_the_domain(
+        self, api: Api, of_domain: Api, admin: Api, outages: list[Session], at: Project
+    ) -> None:
+        RetrySettings.objects.create(breaker=BREAKER)
+        budget = {**self.ROOMY, "burst": 3}
+        RetrySettings.objects.create(domain=at.domain, retry_budget=budget)
+        assert past(admin)["summary"]["held"].keys() == {"breaker", "shared_budget"}
+        summary = past(of_domain)["summary"]
+        assert summary["held"].keys() == {"shared_budget"}
+        assert summary["assumptions"][-2:] == [unseen("cluster"), counted("domain")]
+        left_out = [unseen("cluster"), unseen("domain")]
+        assert past(api)["summary"]["assumptions"] == [*ASSUMPTIONS, *left_out]
+
+    def test_a_token_for_one_project_sees_one(self, outages: list[Session], at: Project) -> None:
+        RetrySettings.objects.create(retry_budget=BUDGET)
+        RetrySettings.objects.create(domain=at.domain, retry_budget=BUDGET)
+        people = (
+            factories.user(superuser=True),
+            factories.user(domain=at.domain, role=Role.DOMAIN_ADMIN),
+        )
+        for who in people:
+            summary = past(Api(factories.token(who, project=at)))["summary"]
+            assert summary["assumptions"][-2:] == [unseen("cluster"), unseen("domain")]
+            assert summary["by_reason"] == {"inline_retry": 6}
+
+    def test_all_roles_in_projects_together_are_none_in_the_domain(
+        self, outages: list[Session], at: Project
+    ) -> None:
+        RetrySettings.objects.create(domain=at.domain, retry_budget=BUDGET)
+        who = factories.user(project=at, role=Role.MAINTAINER)
+        sibling = Project.objects.get(name="sibling")
+        Membership.objects.create(user=who, project=sibling, role=Role.MAINTAINER)
+        summary = past(Api(factories.token(who)))["summary"]
+        assert summary["assumptions"] == [*ASSUMPTIONS, unseen("domain")]
+
+    def test_other_projects_go_by_their_own_rules(
+        self, admin: Api, outages: list[Session], at: Project
+    ) -> None:
+        """What their own budgets hold leaves room in the one that all share."""
+        RetrySettings.objects.create(retry_budget=self.ROOMY)
+        assert past(admin)["summary"]["held"]["shared_budget"] >= 3
+        for each in Project.objects.exclude(pk=at.pk):
+            RetrySettings.objects.create(project=each, retry_budget={**self.ROOMY, "burst": 0})
+        assert past(admin)["summary"]["held"] == {}
+
+    def test_the_draft_is_for_the_project_alone(self, admin: Api, outages: list[Session]) -> None:
+        """Its retries come after the twelve of the others, which spend all there is."""
+        RetrySettings.objects.create(retry_budget={**self.ROOMY, "burst": 12})
+        since = (timezone.now() - timedelta(days=1)).isoformat()
+        window = {"project": "acme/work", "since": since}
+        later = {"max_retries": 1, "retry_delay": 600}
+        summary = simulated(admin, history=window, retry_policy=later)["summary"]
+        assert (summary["retries"], summary["held"]) == (3, {"shared_budget": 3})
+
+    def test_too_much_for_one_simulation_is_left_out(
+        self,
+        admin: Api,
+        outages: list[Session],
+        at: Project,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        RetrySettings.objects.create(retry_budget=self.ROOMY)
+        RetrySettings.objects.create(domain=at.domain, retry_budget=self.ROOMY)
+        monkeypatch.setattr(service, "MAX_TERMINATIONS", 27)
+        assert past(admin)["summary"]["assumptions"][-1] == counted("cluster")
+        monkeypatch.setattr(service, "MAX_TERMINATIONS", 26)
+        summary = past(admin)["summary"]
+        assert summary["assumptions"][-2:] == [too_many("cluster", 26), counted("domain")]
+        monkeypatch.setattr(service, "MAX_TERMINATIONS", 9)
+        summary = past(admin)["summary"]
+        left_out = [too_many("cluster", 9), too_many("domain", 9)]
+        assert summary["assumptions"] == [*ASSUMPTIONS, *left_out]
+        assert summary["chains"] == 3
+        monkeypatch.setattr(service, "MAX_TERMINATIONS", 8)
+        since = (timezone.now() - timedelta(days=1)).isoformat()
+        window = {"project": "acme/work", "since": since}
+        assert admin.post(PATH, {"history": window}).status_code == 413
+
+    @pytest.mark.parametrize("size", [1, 2, 5])
+    def test_slices_make_no_difference(
+        self,
+        admin: Api,
+        outages: list[Session],
+        size: int,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        RetrySettings.objects.create(breaker=BREAKER, retry_budget=self.ROOMY)
+        found = past(admin)
+        monkeypatch.setattr(past_chains, "SLICE", size)
+        assert past(admin) == found
+
+    def test_the_statements_grow_with_nothing(self, admin: Api, at: Project) -> None:
+        def cost() -> int:
+            RetrySettings.objects.all().delete()
+            for project in (at, factories.project(), factories.project(domain="void")):
+                named = factories.named_policy(project=project, defaultAction="Retry")
+                outage(project, retry_policies=[named.name])
+            RetrySettings.objects.create(breaker=BREAKER, retry_budget=self.ROOMY)
+            past(admin)
+            with CaptureQueriesContext(connection) as queries:
+                past(admin)
+            return len(queries)
+
+        assert cost() == cost()
+
+    def test_graphql_says_the_same(self, admin: Api, outages: list[Session]) -> None:
+        RetrySettings.objects.create(breaker=BREAKER)
+        since = (timezone.now() - timedelta(days=1)).isoformat()
+        asked = """query($history: JSON) { simulateRetryPolicy(history: $history) {
+            chains { outcome } summary { held assumptions } } }"""
+        graph = Graph(factories.token(factories.user(superuser=True)))
+        window = {"project": "acme/work", "since": since}
+        found = graph.ask(asked, history=window)["simulateRetryPolicy"]
+        sums = past(admin)["summary"]
+        assert found["summary"] == {name: sums[name] for name in ("held", "assumptions")}
+        assert (len(found["chains"]), sums["held"].keys()) == (3, {"breaker"})
+
+
+def test_the_docs_say_what_wider_rules_do() -> None:
+    said = " ".join((Path(__file__).parents[2] / "docs" / "simulate.md").read_text().split())
+    for text in (counted("cluster"), unseen("cluster"), too_many("cluster", 100_000)):
+        assert text.partition("left out")[2] in said
+    assert counted("cluster") in said
+    assert unseen("domain").partition(":")[0] in said
 
 
 def test_the_example_of_the_docs(api: Api, at: Project) -> None:

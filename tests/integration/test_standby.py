@@ -11,6 +11,7 @@ from django.conf import settings
 from django.test import Client
 from django_celery_beat.models import PeriodicTask, PeriodicTasks
 
+from reprise.beat import deadlines
 from reprise.beat.deadlines import SWEEPS
 from reprise.beat.periodic import DEADLINES, sweep_taken
 from reprise.beat.scheduler import LockedScheduler
@@ -19,12 +20,14 @@ from reprise.models import Heartbeat, PeriodicRun, SweepStart
 from reprise.monitoring import health
 from reprise.postgresql.direct import connect
 from scheduler.tasks import sweep_leases
-from sessions_app.locks import AdvisoryLock, hold_if_free
-from sessions_app.models import Session
+from sessions_app.locks import AdvisoryLock, database_now, hold_if_free
+from sessions_app.models import Breaker, FailureReader, RetryDecision, RetrySettings, Session
 from sessions_app.services.breakers.acts import breaker_close, breaker_open
 from sessions_app.services.chains.dispatch import retries_dispatch
-from tests.factories import decision, policy, project, reread, settle, submit
+from sessions_app.services.failures import count
+from tests.factories import decision, policy, project, reread, settle, start, submit
 from tests.integration.admin import operator, text_of, url
+from tests.integration.test_breakers import chains
 from tests.integration.test_parked import a_parked
 from tests.integration.test_shared_budgets import budget
 from tests.waiting import until
@@ -126,6 +129,48 @@ def test_beat_releases_what_nothing_holds_any_more(beat: LockedScheduler) -> Non
     until(lambda: retried(over_budget), "beat dispatches what its budget has room for")
     until(lambda: retried(broken), "beat dispatches what no breaker holds any more")
     until(lambda: reread(parked).retry_state == "exhausted", "beat ends the parked chain")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_opens_and_closes_breakers(beat: LockedScheduler) -> None:
+    at = project()
+    rule = {"chains": 2, "window": 600, "probe_after": 1}
+    RetrySettings.objects.create(project=at, breaker=rule)
+    for _ in range(20):
+        beat.tick()
+    # What fails before it sees the rule does not count.
+    until(lambda: FailureReader.objects.filter(pk=3).exists(), "beat counts failing chains")
+    broken = chains(at, 2, retry_policy=policy(retry_delay=3600))
+    breaker = until(lambda: Breaker.objects.filter(state="open").first(), "beat opens a breaker")
+    assert breaker.signature == broken[0].failure_signature
+
+    RetryDecision.objects.update(due_at=database_now())
+    probe = until(lambda: Session.objects.filter(parent__in=broken).first(), "one of them probes")
+    (waits,) = [each for each in broken if each.pk != probe.parent_id]
+    until(lambda: decision(waits).held_for == "breaker", "the other one is held")
+    settle(start(probe), exit_code=0, status="terminated")
+    until(lambda: Breaker.objects.filter(state="closed").exists(), "beat closes it")
+    until(lambda: retried(waits), "beat dispatches what it held")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_long_log_delays_no_retry(beat: LockedScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[float] = []
+
+    def stretch_count() -> tuple[int, bool]:
+        read.append(time.monotonic())
+        time.sleep(0.01)
+        return 1, True
+
+    monkeypatch.setattr(count, "stretch_count", stretch_count)
+    monkeypatch.setattr(deadlines, "COUNT_SECONDS", 0.1)
+    for _ in range(20):
+        beat.tick()
+    until(lambda: read, "beat counts")
+    session = due()
+    until(lambda: retried(session), "beat dispatches it")
+    began = len(read)
+    until(lambda: len(read) > began, "beat goes on counting")
 
 
 @pytest.mark.django_db(transaction=True)

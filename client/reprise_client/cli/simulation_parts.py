@@ -93,7 +93,7 @@ def summed(parts: Sequence[Simulation]) -> Simulation:
         fields["held_seconds"] = _added(each.held_seconds or {} for each in sums)
         fields["spared_retries"] = sum(each.spared_retries for each in sums)
         fields["breakers_opened"] = sum(each.breakers_opened for each in sums)
-    if said := next((each.assumptions for each in sums if each.assumptions), None):
+    if said := list(dict.fromkeys(chain.from_iterable(each.assumptions or () for each in sums))):
         fields["assumptions"] = said
     chains = [each for part in parts for each in part.chains]
     summary = reprise_client.SimulationSummary(**fields)

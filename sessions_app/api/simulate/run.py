@@ -54,7 +54,9 @@ def _history(actor: Actor, draft: Draft, window: HistoryWindow) -> HistorySimula
     except InvalidInput as error:
         errors = {f"history.{name}": texts for name, texts in error.errors.items()}
         raise InvalidInput(errors) from None
-    return simulate_history(project=project, since=window.since, until=window.until, draft=draft)
+    return simulate_history(
+        actor, project=project, since=window.since, until=window.until, draft=draft
+    )
 
 
 def _cases(draft: Draft, chains: list[Past]) -> Iterator[tuple[Past, Rulebook]]:

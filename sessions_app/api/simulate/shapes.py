@@ -76,6 +76,7 @@ class SimulationSummary(BaseModel):
     spared_retries: int | None = None
     """Recorded retries that would not have been made, because of them."""
     breakers_opened: int | None = None
+    """Those of the project and its queues, and those of the cluster that concern the project."""
     assumptions: list[str] | None = None
     """What history does not show, and what was assumed instead."""
 

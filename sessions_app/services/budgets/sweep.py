@@ -4,6 +4,7 @@ It alone writes the verdicts. First attempts are at most one run late, so a budg
 rather than too much. Without a budget it is one statement.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -32,8 +33,8 @@ from sessions_app.services.budgets.charging import UNCOUNTED, minutes_add
 
 SLICE = 10_000
 """Maximum number of events that one transaction passes over."""
-SLICES = 20
-"""Of one run; the next one continues."""
+TASK_SECONDS = 10.0
+"""Seconds for which one run goes on; the next one continues."""
 
 _READER = 4
 _CLOCKS = timedelta(days=1)
@@ -102,17 +103,18 @@ def budgets_found() -> BudgetsFound:
     return BudgetsFound(found, any(text is None for _, text in rows))
 
 
-def budgets_sweep() -> int:
-    """Count the first attempts that are new in the log, and judge each budget anew.
+def budgets_sweep(seconds: float = TASK_SECONDS) -> int:
+    """Count the first attempts that are new in the log, and judge each budget anew, for at most
+    `seconds`.
 
     Return the number of budgets that are spent.
     """
     if not any(budgets_found()):
         return 0
-    for _ in range(SLICES):
+    until = time.monotonic() + seconds
+    spent, more = _sweep_stretch()
+    while more and time.monotonic() < until:
         spent, more = _sweep_stretch()
-        if not more:
-            break
     return spent
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from retry.breakers import holder
 from retry.engine.decide import Rulebook
@@ -20,7 +21,9 @@ from retry.simulate import (
     replay,
     simulate,
 )
+from retry.together.assumptions import counted, too_many, unseen
 from retry.together.chains import Rules, TogetherTally, simulate_together
+from sessions_app.authorization import Actor
 from sessions_app.core.errors import TooLarge
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
@@ -28,15 +31,16 @@ from sessions_app.in_force.shared_budgets import postponing_budget, spent_budget
 from sessions_app.locks import database_now
 from sessions_app.models import Project, Session
 from sessions_app.selectors.past_chains import (
+    Area,
     PastChain,
     Sampling,
     Window,
+    chain_slices,
     chains_sampled,
-    ended_attempts,
     past_chains,
     past_from,
 )
-from sessions_app.selectors.shared_rules import shared_rules
+from sessions_app.selectors.shared_rules import shared_rules, wider_areas
 
 MAX_TERMINATIONS = 100_000
 """Maximum number of ends in one simulation."""
@@ -44,21 +48,44 @@ SAMPLING = Sampling()
 """What the page of a policy tries it on."""
 
 
+_NO_DRAFT = Draft()
+
+
+class _Counted(NamedTuple):
+    """What a simulation of a project counts: chains of a window, in slices, under these rules; and
+    what it says of both."""
+
+    window: Window
+    slices: Sequence[UUID]
+    rules: Rules
+    said: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class HistorySimulation:
-    """The decisions that a draft would have made; iterate once, it reads slice by slice.
+    """The decisions that a draft would have made in a project; iterate once, it reads slice by
+    slice.
 
     With breakers or shared budgets the chains are decided side by side, and come in the order of
     their ends. The sums are complete after the last chain; `summary` reads to the end.
     """
 
-    window: Window
     draft: Draft
-    rules: Rules
+    past: _Counted
     tally: TogetherTally = field(default_factory=TogetherTally)
 
+    @property
+    def rules(self) -> Rules:
+        """Return the breakers and shared budgets that count."""
+        return self.past.rules
+
+    @property
+    def together(self) -> bool:
+        """Return whether the chains are decided side by side."""
+        return bool(self.rules) or self.past.window.area != Area(self.rules.project_id)
+
     def __iter__(self) -> Iterator[Attempt | Outcome]:
-        if self.rules:
+        if self.together:
             return simulate_together(self._cases(), self.rules, self.tally)
         return simulate(self._cases(), self.tally)
 
@@ -70,21 +97,31 @@ class HistorySimulation:
 
     def sums(self) -> dict[str, Any]:
         """Return the sums, with those of breakers and shared budgets if there are any."""
-        return self.tally.together_summary() if self.rules else self.tally.history_summary()
+        tally = self.tally
+        sums = tally.together_summary() if self.together else tally.history_summary()
+        return {**sums, "assumptions": [*sums["assumptions"], *self.past.said]}
 
     def _cases(self) -> Iterator[tuple[Past, Rulebook]]:
-        scope = retry_scopes([self.window.project_id])[self.window.project_id]
-        for chains in past_chains(self.window, generic=bool(self.rules.breakers)):
-            named = self._named(chains)
+        scopes: dict[int, RetryScope] = {}
+        past, generic = self.past, bool(self.rules.breakers)
+        for chains in past_chains(past.window, past.slices, generic=generic):
+            new = {chain.past.place.project_id for chain in chains} - scopes.keys()
+            scopes |= retry_scopes(new) if new else {}
+            named = named_policies(self._names(chain) for chain in chains)
             for chain in chains:
-                own = applied(named, chain.names)
-                yield chain.past, self.draft.over(rulebook_of(chain, own, scope))
+                project_id, names = self._names(chain)
+                rulebook = rulebook_of(chain, applied(named[project_id], names), scopes[project_id])
+                yield chain.past, self._draft_of(project_id).over(rulebook)
 
-    def _named(self, chains: Sequence[PastChain]) -> dict[str, NamedPolicy]:
-        """Return the current policies that the chains name; none if the draft replaces them."""
-        project_id = self.window.project_id
-        names = {chain.names for chain in chains} if self.draft.named is None else set()
-        return named_policies((project_id, each) for each in names).get(project_id, {})
+    def _names(self, chain: PastChain) -> tuple[int, tuple[str, ...]]:
+        """Return a chain's project, and the current policies that it names; none if the draft
+        replaces them."""
+        project_id = chain.past.place.project_id
+        return project_id, chain.names if self._draft_of(project_id).named is None else ()
+
+    def _draft_of(self, project_id: int) -> Draft:
+        """Return the draft, or for another project the one that changes nothing."""
+        return self.draft if project_id == self.rules.project_id else _NO_DRAFT
 
 
 def rulebook_of(chain: PastChain, named: tuple[NamedPolicy, ...], scope: RetryScope) -> Rulebook:
@@ -99,22 +136,42 @@ def rulebook_of(chain: PastChain, named: tuple[NamedPolicy, ...], scope: RetrySc
 
 
 def simulate_history(
-    *, project: Project, since: datetime, until: datetime | None, draft: Draft
+    actor: Actor, *, project: Project, since: datetime, until: datetime | None, draft: Draft
 ) -> HistorySimulation:
     """Try a draft on the chains of a project whose root was created in a window.
 
     `until` None is now. Where the draft changes nothing, each chain's own policy applies, and
-    otherwise the project's present settings; but the kill switches are the draft's alone. Its
-    breakers and shared budgets are those of now, of the project and its queues. Raises `TooLarge`
-    if the window has more than 10^5 terminations.
+    otherwise the project's present settings; but the kill switches are the draft's alone. Breakers
+    and shared budgets are those of now: of the project and its queues, and those of the cluster and
+    the domain whose chains the actor may see. Raises `TooLarge` if the window has more than 10^5
+    terminations of the project.
     """
-    window = Window(project.pk, since, until or database_now())
-    if ended_attempts(window, most=MAX_TERMINATIONS + 1) > MAX_TERMINATIONS:
+    past = _what_counts(actor, project, since, until or database_now())
+    return HistorySimulation(draft, past._replace(rules=past.rules.proposed(draft.shared)))
+
+
+def _what_counts(actor: Actor, project: Project, since: datetime, until: datetime) -> _Counted:
+    """Return what counts in a simulation of a project: the widest area that has rules, that the
+    actor may see, and that one simulation can read."""
+    said = []
+    for scope, area in wider_areas(project).items():
+        if not actor.sees_all(area.domain_id):
+            said.append(unseen(scope))
+            continue
+        window = Window(area, since, until, MAX_TERMINATIONS)
+        slices = chain_slices(window)
+        if slices is not None:
+            rules = shared_rules(project.pk, area)
+            return _Counted(window, slices, rules, (*said, counted(scope)))
+        said.append(too_many(scope, MAX_TERMINATIONS))
+    window = Window(Area(project.pk), since, until, MAX_TERMINATIONS)
+    slices = chain_slices(window)
+    if slices is None:
         raise TooLarge(
             f"the window holds more than {MAX_TERMINATIONS:,} terminations; "
             "narrow it by since and until, and add up the parts"
         )
-    return HistorySimulation(window, draft, shared_rules(project.pk).proposed(draft.shared))
+    return _Counted(window, slices, shared_rules(project.pk, window.area), tuple(said))
 
 
 class OnSample(NamedTuple):

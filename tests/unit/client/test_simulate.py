@@ -407,5 +407,6 @@ def test_what_was_held_is_added_up() -> None:
     assert (found.held_seconds, found.spared_retries) == ({"breaker": 1.5}, 1)
     assert (found.breakers_opened, found.assumptions) == (1, ["a"])
     plain = Simulation(summary=SimulationSummary(assumptions=["a"]))
-    found = summed([plain, plain]).summary
-    assert (found.assumptions, found.held_seconds) == (["a"], None)
+    more = Simulation(summary=SimulationSummary(assumptions=["a", "b"]))
+    found = summed([plain, more, plain]).summary
+    assert (found.assumptions, found.held_seconds) == (["a", "b"], None)

@@ -1,6 +1,6 @@
 """Past chains side by side: what breakers and shared budgets would have done."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,16 +13,33 @@ from retry.engine.decide import Rulebook
 from retry.evidence.termination import Termination
 from retry.explain.sentences import explain
 from retry.policies.shared_budget import SharedBudget
-from retry.simulate import Attempt, Ending, Outcome, Past, Record, Tally, made_up_id, simulate
+from retry.simulate import (
+    Attempt,
+    Ending,
+    Outcome,
+    Past,
+    Place,
+    Record,
+    Tally,
+    made_up_id,
+    simulate,
+)
 from retry.together.chains import Rules, TogetherTally, simulate_together
 from tests.unit.retry.build import PREEMPTED, a_policy, exited
 
 BAD = "bad000000000"
 SUCCESS = Termination(status="terminated")
-QUEUE = 3
+HERE = Place(queue_id=3, project_id=7, domain_id=5)
+CLUSTER, DOMAIN, PROJECT, QUEUE = HERE.scopes
 
 
-def chain(number: int, created: float, *ends: str | Termination, gap: float = 60.0) -> Past:
+def chain(
+    number: int,
+    created: float,
+    *ends: str | Termination,
+    gap: float = 60.0,
+    place: Place = HERE,
+) -> Past:
     """Return a chain whose attempts ran for 10 s each, with `gap` between them; a text is the
     signature of a failure."""
     endings = [
@@ -39,7 +56,7 @@ def chain(number: int, created: float, *ends: str | Termination, gap: float = 60
     last = ends[-1]
     outcome = "succeeded" if last is SUCCESS else "exhausted"
     record = Record(f"root{number}", outcome, len(ends))
-    return Past("batch", {}, endings, record, created=created, queue_id=QUEUE)
+    return Past("batch", {}, endings, record, created=created, place=place)
 
 
 def book(delay: float = 60.0, **fields: Any) -> Rulebook:
@@ -78,12 +95,12 @@ class Found:
 
 def breaker(**fields: Any) -> Rules:
     rule = BreakerRule(**{"chains": 3, "window": 600, "probe_after": 60, **fields})
-    return Rules(7, breakers={None: rule})
+    return Rules(7, breakers={PROJECT: rule})
 
 
 def budget(**fields: Any) -> Rules:
     rule = SharedBudget(**{"ratio": 0, "burst": 1, "window": 60, **fields})
-    return Rules(7, budgets={None: rule})
+    return Rules(7, budgets={PROJECT: rule})
 
 
 def outage(*, ends: tuple[str | Termination, ...] = (BAD, BAD, SUCCESS)) -> list[Past]:
@@ -136,8 +153,9 @@ def test_the_trace_says_that_a_budget_held_a_retry() -> None:
     "rules",
     [
         breaker(chains=4),
-        Rules(7, breakers={QUEUE + 1: BreakerRule(chains=3)}),
-        Rules(7, breakers={None: BreakerRule(chains=3)}, muted=frozenset({BAD})),
+        Rules(7, breakers={"queue:4": BreakerRule(chains=3)}),
+        Rules(7, breakers={CLUSTER: BreakerRule(chains=3)}),
+        Rules(7, breakers={PROJECT: BreakerRule(chains=3)}, muted=frozenset({(7, BAD)})),
         breaker(chains=3, window=60, probe_after=1),
     ],
 )
@@ -209,6 +227,107 @@ def test_a_budget_ends_chains() -> None:
     assert [each["root"] for each in found.summary["changed"]] == ["root1", "root0"]
 
 
+def neighbours(*projects: int, begin: float = 0.0) -> list[Past]:
+    """Return chains of other projects of the domain that fail one second after the other, once."""
+    return [
+        chain(100 + at, begin + at, BAD, SUCCESS, place=Place(100 + project, project, 5))
+        for at, project in enumerate(projects)
+    ]
+
+
+def test_the_breaker_of_the_cluster_counts_chains_of_all_projects() -> None:
+    rules = Rules(7, breakers={CLUSTER: BreakerRule(chains=3, window=600, probe_after=60)})
+    own = chain(0, 5.0, BAD, BAD, SUCCESS)
+    found = Found([*neighbours(1, 2), own], rules, book())
+    # It opens at 15 s, when the third of three projects fails. The first neighbour's retry is due
+    # first, at 70 s, probes at 75 s and succeeds 10 s later.
+    assert found.holds(0) == [("breaker", 10.0)]
+    assert len(found.chains) == found.summary["chains"] == 1
+    assert (found.summary["held"], found.summary["held_seconds"]) == (
+        {"breaker": 1},
+        {"breaker": 10.0},
+    )
+    assert found.summary["breakers_opened"] == 1
+    (attempts, _) = found.chains[made_up_id(0, 0)]
+    decision = attempts[0].decision
+    assert decision is not None
+    assert decision.held_key == f"cluster/{BAD}"
+
+
+@pytest.mark.parametrize("projects", [(1,), (1, 1), (1, 1, 1), (1, 2, 2, 2, 2)])
+def test_the_breaker_of_the_cluster_needs_three_projects_and_no_majority(
+    projects: tuple[int, ...],
+) -> None:
+    rules = Rules(7, breakers={CLUSTER: BreakerRule(chains=2)})
+    found = Found([*neighbours(*projects), chain(0, 9.0, BAD, SUCCESS)], rules, book())
+    assert (found.summary["held"], found.summary["breakers_opened"]) == ({}, 0)
+
+
+def test_a_breaker_of_the_cluster_counts_as_opened_if_it_concerns_the_project() -> None:
+    rules = Rules(7, breakers={CLUSTER: BreakerRule(chains=3, window=600, probe_after=600)})
+    others = neighbours(1, 2, 3)
+    assert (
+        Found([*others, chain(0, 20.0, "x", SUCCESS)], rules, book()).summary["breakers_opened"]
+        == 0
+    )
+    # It is open already when the project's chain fails so.
+    found = Found([*others, chain(0, 20.0, BAD, SUCCESS)], rules, book())
+    assert (found.summary["held"], found.summary["breakers_opened"]) == ({"breaker": 1}, 1)
+
+
+def test_what_a_project_muted_neither_counts_there_nor_is_held() -> None:
+    rule = {CLUSTER: BreakerRule(chains=3, window=600, probe_after=60)}
+    own = chain(0, 5.0, BAD, BAD, SUCCESS)
+    muted = frozenset({(7, BAD)})
+    found = Found([*neighbours(1, 2), own], Rules(7, breakers=rule, muted=muted), book())
+    assert (found.summary["held"], found.summary["breakers_opened"]) == ({}, 0)
+    found = Found([*neighbours(1, 2, 3), own], Rules(7, breakers=rule, muted=muted), book())
+    assert (found.summary["held"], found.summary["breakers_opened"]) == ({}, 0)
+    elsewhere = frozenset({(1, BAD)})
+    found = Found([*neighbours(1, 2, 3), own], Rules(7, breakers=rule, muted=elsewhere), book())
+    assert found.summary["held"] == {"breaker": 1}
+
+
+@pytest.mark.parametrize(
+    ("scope", "elsewhere", "held"),
+    [
+        (DOMAIN, 5, {"shared_budget": 1}),
+        (DOMAIN, 6, {}),
+        (CLUSTER, 6, {"shared_budget": 1}),
+        (PROJECT, 5, {}),
+    ],
+)
+def test_a_wide_budget_is_spent_by_all_its_projects(
+    scope: str, elsewhere: int, held: dict[str, int]
+) -> None:
+    rules = Rules(7, budgets={scope: SharedBudget(ratio=0, burst=1, window=60)})
+    other = chain(1, 0.0, BAD, SUCCESS, gap=1.0, place=Place(4, 8, elsewhere))
+    own = chain(0, 10.0, BAD, SUCCESS, gap=1.0)
+    found = Found([other, own], rules, book(delay=1.0))
+    assert found.summary["held"] == held
+    assert found.holds(0) == [(name, 99.0) for name in held]
+
+
+def test_the_line_of_a_wide_budget_is_of_all_projects() -> None:
+    """The oldest chain goes first, whose ever it is."""
+    rules = Rules(7, budgets={DOMAIN: SharedBudget(ratio=0, burst=1, window=60)})
+    others = [chain(at, at * 1.0, BAD, SUCCESS, gap=1.0, place=Place(4, 8, 5)) for at in (1, 2, 3)]
+    found = Found([*others, chain(9, 4.0, BAD, SUCCESS, gap=1.0)], rules, book(delay=1.0))
+    # One goes at 12 s, and then one every two minutes: three are before it.
+    assert found.holds(9) == [("shared_budget", 3 * 120.0 - 15.0)]
+
+
+def test_rules_of_other_projects_hold_their_own_chains() -> None:
+    """What they hold makes no attempt, so it spends nothing of what all share."""
+    wide = {CLUSTER: SharedBudget(ratio=0, burst=1, window=60)}
+    other = chain(1, 0.0, BAD, SUCCESS, gap=1.0, place=Place(4, 8, 5))
+    own = chain(0, 10.0, BAD, SUCCESS, gap=1.0)
+    closed = {**wide, "project:8": SharedBudget(ratio=0, burst=0)}
+    assert Found([other, own], Rules(7, budgets=closed), book(delay=1.0)).holds(0) == []
+    found = Found([other, own], Rules(7, budgets=wide), book(delay=1.0))
+    assert [what for what, _ in found.holds(0)] == ["shared_budget"]
+
+
 def test_a_budget_of_nothing_holds_for_ever_and_comes_to_an_end() -> None:
     found = Found([chain(0, 0.0, BAD, SUCCESS)], budget(burst=0), book())
     assert found.outcomes() == ["retrying"]
@@ -217,22 +336,32 @@ def test_a_budget_of_nothing_holds_for_ever_and_comes_to_an_end() -> None:
 
 
 def test_proposed_rules_take_the_place_of_the_projects() -> None:
-    rules = Rules(7, {None: BreakerRule(), QUEUE: BreakerRule(chains=5)}, {None: SharedBudget()})
+    budgets = {PROJECT: SharedBudget(), DOMAIN: SharedBudget()}
+    rules = Rules(7, {PROJECT: BreakerRule(), QUEUE: BreakerRule(chains=5)}, budgets)
     changed = rules.proposed({"breaker": BreakerRule(chains=2), "retry_budget": None})
-    assert (changed.breakers[None].chains, changed.breakers[QUEUE].chains) == (2, 5)
-    assert changed.budgets == {}
+    assert (changed.breakers[PROJECT].chains, changed.breakers[QUEUE].chains) == (2, 5)
+    assert changed.budgets.keys() == {DOMAIN}
     assert rules.proposed({}) == rules
     assert not Rules(7)
 
 
+NEIGHBOURS = [HERE._replace(project_id=8, queue_id=4), Place(6, 9, 6)]
+
+
 @st.composite
-def pasts(draw: st.DrawFn) -> list[Past]:
+def pasts(draw: st.DrawFn, others: Sequence[Place] = ()) -> list[Past]:
     known: list[str | Termination] = [BAD, "other0000000", PREEMPTED]
     last: list[str | Termination] = [SUCCESS, BAD]
     ends = st.lists(st.sampled_from(known), max_size=4)
     created = sorted(draw(st.lists(st.integers(0, 2_000), min_size=1, max_size=8)))
     return [
-        chain(number, float(at), *draw(ends), draw(st.sampled_from(last)))
+        chain(
+            number,
+            float(at),
+            *draw(ends),
+            draw(st.sampled_from(last)),
+            place=draw(st.sampled_from([HERE, *others])),
+        )
         for number, at in enumerate(created)
     ]
 
@@ -265,11 +394,11 @@ RULES = st.builds(
     Rules,
     project_id=st.just(7),
     breakers=st.dictionaries(
-        st.sampled_from([None, QUEUE]),
+        st.sampled_from([CLUSTER, PROJECT, QUEUE]),
         st.builds(BreakerRule, chains=st.integers(2, 4), window=st.sampled_from([60, 600])),
     ),
     budgets=st.dictionaries(
-        st.sampled_from([None, QUEUE]),
+        st.sampled_from(HERE.scopes),
         st.builds(
             SharedBudget,
             ratio=st.sampled_from([0, 0.5]),
@@ -282,12 +411,14 @@ RULES = st.builds(
 )
 
 
-@given(chains=pasts(), rules=RULES)
+@given(chains=pasts(NEIGHBOURS), rules=RULES)
 def test_every_chain_comes_to_an_end_and_the_same_input_gives_the_same(
     chains: list[Past], rules: Rules
 ) -> None:
     found = together(chains, rules)
-    assert len(found.chains) == len(chains) == found.summary["chains"]
+    own = [past for past in chains if past.place == HERE]
+    assert found.chains.keys() == {past.endings[0].session_id for past in own}
+    assert found.summary["chains"] == len(own)
     assert found.summary == together(chains, rules).summary
     for attempts, _ in found.chains.values():
         assert [each.number for each in attempts] == list(range(len(attempts)))
