@@ -2,13 +2,14 @@
 
 from collections.abc import Container, Sequence
 from enum import IntEnum
-from itertools import islice
+from itertools import islice, takewhile
 
 from retry.signatures.cause_chains import chain_of
-from retry.signatures.engine import compiled, replaced
+from retry.signatures.engine import compiled, replaced, simple
 from retry.signatures.lines import Output, last_matching
 from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure, with_details
+from retry.signatures.vague_lines import is_vague, of_vague_words
 
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
@@ -31,16 +32,20 @@ _LOOKS_LIKE_ONE_TEXT = (
     # The same of tests of Go and Jest, of Lua, Zig and Cell Ranger.
     r"|^\s*--- FAIL: |^\s*\xe2\x97\x8f .* \xe2\x80\xba |^lua(?:jit|[0-9.]*): "
     r"|^thread [0-9]+ panic: |^log message:$|^batch response: "
+    # A message in YAML, in the lines below.
+    r"|^\s*(?:error|message|reason): [|>][+-]?$"
 )
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
 _WEAKER_TEXT = (
     r"exit|terminated|hangup|\bnot (?:in|an?)\b|could not|couldn't|can't|unable to|denied"
     r"|refused|not found"
     r"|timed? ?out|abort|invalid"
-    r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|too many|exceed"
+    r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|exceed"
+    r"|\btoo (?:many|few|great|large|small|long|short|high|low|big|old|deep)\b"
     r"|critical|reset by peer|broken pipe|not enough|insufficient|illegal|corrupt|mismatch"
     r"|unsupported|not supported|expected|unauthorized|forbidden|oom|no such|does not exist"
-    r"|not converged?\b|\bfails? to\b|unsatisfiable|\b(?:access|protection) fault\b|\bdata races?\b"
+    r"|not converged?\b|\bout of (?:range|bounds)\b|\bfails? to\b"
+    r"|unsatisfiable|\b(?:access|protection) fault\b|\bdata races?\b"
 )
 _WEAKER = compiled(rf"(?im){_WEAKER_TEXT}")
 # What only mentions errors: counts of none, and measures.
@@ -54,23 +59,31 @@ _NO_ERROR = compiled(
 _NOISE = compiled(
     r"^[^\w=]*(?:\w+[:.])*(?i:info|debug|trace|notice|warn|warning|hint|note|help)\b[\]:|)]?"
     r"|^.{0,60}\b(?:INFO|DEBUG|TRACE|WARN|WARNING)\b|\w+Warning:|^[IW][0-9]{4} |^\s*warnings\.warn"
+    r"|^(?:[\w./-]+: ?)+(?i:warning): "
     r"|^(?i:solution): |^Run `|^(?:Collecting|Solving) .*: failed$"
     # What is said about errors at large, or about the one that was told.
     r"|(?i:\b(?:errors|failures) (?:are|can|may|might|usually|often)\b"
     r"|\bthis (?:error|failure) (?:is|can|may|might|usually|often|means|indicates|occurs)\b)"
 )
+# Events of Kubernetes, as kubectl lists them.
+_EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s")
 # What was tried again.
 _AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
+    # The same of native code, of C++ without an address, and of Julia.
+    r"|\+0x[0-9a-f]+\)? ?\[0x[0-9a-f]+\]$|^(?:[\w~]+::)+[\w~]+\([^()]*\)(?: const)?$"
+    r"|^\s*\[[ 0-9]+\] .*(?: at \S+:[0-9]+|\[inlined\]$)"
     r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"
     r"|^(?:\[ERROR\])?\s*(?:For (?:more|further) information|See .* for (?:details|more))"
     r"|^(?:Set|Run|Re-?run|Try|Use|Pass|Enable) .*(?i:stack ?trace|traceback|verbose)"
     r"|^(?i:errors?|details) (?:logged|written|saved) (?:to|in) "
     r"|^\s*Please (?:refer to|see) "
+    r"|(?i:\blog files?: \S+$|, try (?:using|adding|setting|running)\b)"
     # Lines that are an address or a path alone, or say where the line before was called.
     r"|^\s*<?https?://\S+$|^\s*[^\s\"':()]*/[^\s\"':()]+/[^\s\"':()]*$"
+    r"|^\s*Position: [0-9]|^Exception caught at file:"
     r"|^\s*\[C\]: |, called at \S+:[0-9]+|^error: called from|^Error in \S+ \(line [0-9]"
     r"|HYDRA_FULL_ERROR=|^scons: building terminated|^\*\s+\[ABORT\]"
     # Excerpts of code that sbt shows.
@@ -84,7 +97,8 @@ _NEVER = compiled(
     r"|PYTORCH_CUDA_ALLOC_CONF=|error_file:|error report|^Backtrace for"
     r"|^Error messages? (?:below|above)|^website at |^Last message: "
     # Stacks of MPICH and of Elixir, and what Nextflow writes above the output of a process.
-    r"|^\w+\([0-9]+\)\.*: |^\s+(?:\([\w.]+ [0-9][^)]*\) )?\S+\.exs?:[0-9]+: |^\s*Command error:$"
+    r"|^\w*_\w*\([0-9]+\)\.*: |^\s+(?:\([\w.]+ [0-9][^)]*\) )?\S+\.exs?:[0-9]+: "
+    r"|^\s*Command error:$"
     r"|PETSC ERROR: (?:-|Try option|or (?:see|try) |configure using|to get more|likely location"
     r"|Note:|\s*(?:INSTEAD|is given)|See |Petsc Release|Configure options|Run with|#[0-9]"
     r"|\S+ on a \S+ named )"
@@ -97,7 +111,7 @@ _ADDED_TEXT = (
     r"|^\s*(?:\S*: )?(?:line [0-9]+: )?\s*(?:[0-9]+ )?(?:Killed|Terminated|Aborted|Hangup"
     r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception"
     r"|Trace/breakpoint trap|Floating exception|User defined signal [12])\b"
-    r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:status|code)"
+    r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit |return )?(?:status|code)"
     r"|exit code [0-9]|exit status|non-?zero (?:exit )?(?:status|code)|returned [0-9]+ exit"
     r"|exitcode)"
     r"|^FAIL(?:\s|$)|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed|^FAILED: Build did NOT"
@@ -107,7 +121,7 @@ _ADDED_TEXT = (
     r"|^(?:=+ )?[0-9]+ (?:failed|errors?|passed)\b.* in [0-9.]+s|^tar: (?:Error is not|Exiting"
     r"|Child)"
     r"|^rsync error: (?:some|error in)|compilation aborted at|Configuring incomplete"
-    r"|^collect2: error|^error: could not compile"
+    r"|^collect2: error|^(?:error: )?could not compile"
     r"|^error: aborting due to|^error: (?:subprocess-exited|metadata-generation)"
     r"|^fatal: (?:early EOF|index-pack failed|[Tt]he remote end hung up|fetch-pack)"
     r"|^fatal: Could not read from remote|^error: [0-9]+ bytes of body are still"
@@ -119,14 +133,15 @@ _ADDED_TEXT = (
     r"|^\[mpiexec@|^\[proxy:|torch\.distributed\.elastic|ChildFailedError|^Execution halted"
     r"|^Exiting because a job execution|^npm (?:ERR!|error)|^error Command failed"
     r"|ELIFECYCLE|^==[0-9]+==ABORTING"
-    r"|^\W*[0-9]+ (?:errors?|failures?|problems?)\b[^:]*$|: recipe for target"
+    r"|^(?:\[\w+\])?\W*(?:[0-9]+ warnings?, )?[0-9]+ (?:errors?|failures?|problems?)\b[^:]*$"
+    r"|: recipe for target"
     r"|executor failed running|failed to solve: process |^error: Recipe|Process completed with"
     r"|^Error: Process completed|command terminated|returned a non-zero code"
     r"|exits with return code|FATAL ERROR, exiting$|^Found [0-9]+ errors?\b|^Done\. PASS=[0-9]"
     r"|^CalledProcessError in |^RuleException:$"
     r"|^CommandException: (?:Caught non-retryable|[0-9]+ files?/objects?)"
     r"|^curl failed to verify|^error: failed to fetch some objects from|^Exiting now"
-    r"|exited with value|Exiting prematurely; see error|^%Error: Exiting due to"
+    r"|exited with value|Exiting prematurely; see error|^%Error: Exiting due to|: Verilog \$stop$"
     r"|^ERROR: \[Common 17-69\] |no images defined `|^!  ==> Fatal error|^\{?Error using "
     r"|^\s*Error termination (?:via|request)|Pipestance failed\. |^Build '.*' errored after"
     r"|^WorkflowError:$|^At least one job did not complete|smudge filter \w+ failed$"
@@ -135,12 +150,29 @@ _ADDED_TEXT = (
     # Counts of failures, that there was one, and where.
     r"|\b(?:with|found|has|had) [0-9]+ (?:errors?|failures?|problems?)(?: and [0-9]+ \w+)?"
     r"(?: in [0-9.]+ ?\w+)?[.!:]?$|(?i:(?:\w+=[0-9]+,?\s+){2}(?:failed|errors?|failures?)=[0-9])"
-    r"|^!+ .* !+$|^[^\w:]*(?i:failed|failure|errors?|fatal)[^\w:]*$|^ERROR \S+[/.]\S+$"
-    r"|^An? (?:[\w-]+ )?error (?:has )?occurred\b[^:(\[]*$"
+    r"|^!+ .* !+$|^ERROR \S+[/.]\S+$"
+    r"|^An? (?:[\w-]+ )?error (?:has )?occurred\b[^:(\[]*$|\berror (?:has )?occurred and\b"
+    r"|(?i:\b(?:errors?|messages?|output|logs?) above\b"
+    r"|\bsee the [\w ]*\b(?:output|logs?|errors?)\b|\bunknown error\b[^0-9]*$)"
+    r"|\bSee [\w ]*\b[Ll]og for\b"
+    r"|(?i:^\W*(?:\w+:)?\W*(?:for bug reports? )?please (?:contact|report|send|submit|file)\b"
+    r"|\(if possible\)$)"
+    r"|(?i:^\W*(?:task|workflow|step|job|stage|pipeline|run|execution of \w+)\b"
+    r"[^:]*\b(?:failed|failure)\.?$|\. (?:steps|tasks|jobs) failed: )"
+    # Lines between ornaments.
+    r"|^\s*[-=]{2}[^\w]*\w.*[-=]{2}$|^\s*[*#~]{3}[^:\w]*\w[^:]*[*#~]{3}$"
+    # How MPI, Slurm, Kubernetes, runners of pipelines and others end what has failed.
+    r"|application called MPI_Abort\(|without calling \W?MPI_?Finalize|Signal: Aborted"
+    r"|^slurmstepd: error: (?:spank: |Failed to invoke spank)|Back-off restarting failed"
+    r"|Failed with result 'exit-code'"
+    r"|(?i:\babort(?:ing|ed) (?:the )?(?:execution|run|job|program|batchmode)\b)"
+    r"|\bcontainer \S+ has failed\b"
 )
 _ADDED = compiled(_ADDED_TEXT)
 # How a program ended, as the last line of many scripts says.
-_ENDED = compiled(r"(?i)\b(?:exit|return) ?(?:code|status)[ :=]*-?[0-9]+\W*$")
+_ENDED = compiled(
+    r"(?i)\b(?:exit|return) ?(?:code|status)[ :=]*-?[0-9]+\W*$|application called MPI_Abort\("
+)
 # Whatever has a rank; of several lines, too.
 _TELLS = compiled(rf"(?m)(?i:{_LOOKS_LIKE_ONE_TEXT}|{_WEAKER_TEXT})|{_ADDED_TEXT}")
 _GENERIC = compiled(
@@ -151,7 +183,7 @@ _GENERIC = compiled(
     r"\s*(?:\S+ )?(?:terminated |exited |finished |failed )?(?:with |returned )?(?:a )?"
     r"(?:non-?zero )?(?:exit )?(?:status|code)(?: code)?[ :=]*-?[0-9]+\.?$)"
     r"|ChildFailedError|torch\.distributed\.elastic.*failed|^srun: error: \S+: tasks? [^:]*: "
-    r"(?:Exited|Killed|Terminated)|^Error: Process completed with"
+    r"(?:Exited|Killed|Terminated)|^(?:Error: |##\[error\])Process completed with"
     r"|^npm (?:ERR!|error) (?:code ELIFECYCLE|Exit status|errno|\S+@\S+ )"
     r"|^Command .* returned non-zero exit status"
     r"|^subprocess\.CalledProcessError|^SystemExit|exits with return code = -?[0-9]+$"
@@ -160,15 +192,23 @@ _GENERIC = compiled(
 _TITLE_ONLY = compiled(
     r"^\W*(?:[0-9:]+\s+)?(?:[A-Z]\w+|FOAM FATAL(?: IO)?) (?:Error|ERROR)(?: in \w+ \S+)?:?"
     r"(?: \([^()]*\))?$|^Error occurred during initialization of \w+$"
+    r"|^\W+\w*(?:Exception|Error) +: \w+$"
 )
 # What S3 did not tell, after a comma.
 _EMPTY = (b", host id:", b", request id:")
+_STACK_FOLLOWS = b"error stack:"
+_FRAME_OF_MPICH = simple(r"\w++\([0-9]++\)\.*+: ?+(.*)$")
 _CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
 _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")
 
 
+_MOST_FRAMES = 30
 _MOST_JUDGED = 100
 """Lines that are judged at most, the last ones: a loop may print an error in each of its rounds."""
+
+
+_NEAR = 8
+"""Lines above a vague one in which the reason may stand."""
 
 
 class Rank(IntEnum):
@@ -210,9 +250,31 @@ def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
             best, chosen = rank, at
         if best is Rank.LIKE_ONE:
             break
-    if chosen < 0 or not (_has_words(lines[chosen]) or _has_words(output.text)):
+    sure = best in {Rank.WEAKER, Rank.LIKE_ONE}
+    if chosen < 0 or not (sure or _has_words(lines[chosen]) or _has_words(output.text)):
         return None
-    return _with_more(lines, chosen)
+    return _with_more(lines, _reason_above(lines, chosen))
+
+
+def _reason_above(lines: Sequence[bytes], at: int) -> int:
+    """Return the line near above that tells the reason, if this one does not, nor those below.
+
+    It may also say the same as the end of this line, and go on.
+    """
+    line = lines[at].strip()
+    if line.endswith(b":"):
+        return at
+    goes_on = line.rpartition(b": ")[2] + b": "
+    vague = is_vague(line) and not _TITLE_ONLY.search(line)
+    above = range(max(at - _NEAR, 0), at)
+    if not vague and not any(goes_on in lines[each] for each in above):
+        return at
+    for each, told in last_matching(lines, above, _TELLS):
+        # What ends with a colon leads to the vague line.
+        better = vague and not told.endswith(b":") and not is_vague(told)
+        if (better or goes_on in told) and rank_of(told) is Rank.LIKE_ONE:
+            return each
+    return at
 
 
 def _has_words(text: bytes) -> bool:
@@ -222,16 +284,17 @@ def _has_words(text: bytes) -> bool:
 def rank_of(line: bytes) -> Rank:
     """Return how well a line tells a failure."""
     strong = _LOOKS_LIKE_ONE.search(line) is not None
-    if strong:
-        strong = _LOOKS_LIKE_ONE.search(replaced(_NO_ERROR, lambda _m: b" ", line)) is not None
+    if strong and (left := replaced(_NO_ERROR, lambda _m: b" ", line)) is not line:
+        strong = _LOOKS_LIKE_ONE.search(left) is not None
     added = _ADDED.search(line) is not None
     if not (strong or added or _WEAKER.search(line)) or _NEVER.search(line):
         return Rank.NEVER
+    added = added or of_vague_words(line)
     if added:
         if generic_word(line) == b"":
             return Rank.GENERIC
         return Rank.ENDED if _ENDED.search(line) else Rank.ADDED
-    if _NOISE.search(line):
+    if _NOISE.search(line) and not _EVENT.search(line):
         return Rank.NOISE
     return Rank.LIKE_ONE if strong and not _AGAIN.search(line) else Rank.WEAKER
 
@@ -280,9 +343,17 @@ def _with_more(lines: Sequence[bytes], at: int) -> Failure:
     if chain is not None:
         return Failure(chain, b"", at)
     line = lines[at].strip()
+    if line.endswith(_STACK_FOLLOWS):
+        return Failure(b" ".join([line, *_innermost(lines[at + 1 :])]), b"", at)
     following = next((each.strip() for each in lines[at + 1 : at + 3] if each.strip(b" #=-*")), b"")
-    head = line.endswith(b":") and not line.endswith(_EMPTY)
+    head = line.endswith((b":", b": |", b": >")) and not line.endswith(_EMPTY)
     more = head or following.startswith(b"> ") or _TITLE_ONLY.search(line)
     if following and more and not is_generic(following):
         line += b" " + following
     return Failure(with_details(line, lines[at + 1 : at + 4]), b"", at)
+
+
+def _innermost(lines: Sequence[bytes]) -> list[bytes]:
+    """Return what the last frame of MPICH's stack says: the frames above it only lead there."""
+    frames = [*takewhile(bool, map(_FRAME_OF_MPICH.match, lines[:_MOST_FRAMES]))]
+    return [said for frame in frames if frame and (said := frame.group(1).strip())][-1:]

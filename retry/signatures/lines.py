@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from retry.signatures.engine import simple
-from retry.signatures.signs import LABEL, Sign, signs_in
+from retry.signatures.signs import LABEL, Sign, signs_in, signs_without_labels
 
 MOST_BYTES = 16 * 1024
 """Bytes of an output that are looked at: its last ones."""
@@ -31,7 +31,7 @@ class Output:
             signs = signs_in(text)
         if Sign.LABEL in signs:
             text = _LABELS.sub(b"\n", b"\n" + text)[1:]
-            signs = signs_in(text)
+            signs = signs_without_labels(text, signs)
         if Sign.OWN in signs:
             lines = text.split(b"\n")
             text = b"\n".join([line for line in lines if not line.lstrip().startswith(_OWN_LINES)])

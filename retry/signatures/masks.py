@@ -34,7 +34,7 @@ _TOP_LEVEL = (
 )
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?"
-_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?\b(?:\s?[AP]M\b)?"
+_CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?\b(?:\s?[AaPp][Mm]\b)?"
 _ZONE = r"(?:\s?(?:Z\b|UTC\b|GMT\b|CES?T\b|[EPMC][SD]T\b|[+-][0-9]{2}:?[0-9]{2}\b))?"
 _NAME = r"[A-Za-z0-9](?:[\w.-]*\w)?"
 # The alphabet of the names that Kubernetes makes up.
@@ -81,9 +81,9 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.name_only,
     ),
     (
-        r"\b(?:sk|pk|rk|gh[posu]|github_pat|glpat|xox|hf|A[KS]IA|AIza|eyJ)[\w.-][\w.-]",
+        r"\b(?:[spr]k[_-]|gh[posu]|github_pat|glpat|xox|hf_|A[KS]IA|AIza|eyJ)[\w.-][\w.-]",
         compiled(
-            r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf|AKIA|ASIA|AIza|eyJ)"
+            r"\b(?:[spr]k[_-]|ghp|gho|ghs|ghu|github_pat|glpat|xox[abprs]|hf_|AKIA|ASIA|AIza|eyJ)"
             r"[\w.-]{12,}"
         ),
         to.always(to.MASK),
@@ -112,7 +112,9 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             r"(?i)\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?\b"
             r"|\b(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}\b"
-            r"|\b(?:2[0-9a-f]{3}|f[cde][0-9a-f]{2}):[0-9a-f:]+(?:%\w+)?(?:<[0-9]+>)?"
+            # With `::`, since `2041:7` is a line and a column.
+            r"|\b(?:2[0-9a-f]{3}|f[cde][0-9a-f]{2}):(?:[0-9a-f]{1,4}:){0,6}:"
+            r"(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*)?(?:%\w+)?(?:<[0-9]+>)?"
             r"|\B::1\b"
         ),
         to.always(to.MASK),
@@ -187,7 +189,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"|RUNNING AT|resolve host|translate host"
         ),
         compiled(
-            r"(?i)\b((?:connect to host|ENOTFOUND|EAI_AGAIN|lookup|getaddrinfo"
+            r"(?i)\b((?:connect to host|ENOTFOUND|EAI_AGAIN|lookup:?|getaddrinfo"
             r"|UnknownHostException:|on node|RUNNING AT|resolve host(?:name| address)?:?"
             r"|translate host ?name|host lookup for)\s+(?:[\"']|\xe2\x80\x98)?)"
             rf"{_NAME}"
@@ -215,8 +217,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.named_host,
     ),
     (
-        r"[:<][0-9]",
-        compiled(r"(^|[^\w/.-])([a-z][\w-]*(?:\.[\w-]+)*)[:<][0-9]{4,5}\b>?(\s?m?s\b)?"),
+        r"[:<][0-9]{2}",
+        compiled(r"(^|[^\w/.-])([a-z][\w-]+(?:\.[\w-]+)*)[:<]([0-9]{2,5})\b>?(\s?m?s\b)?"),
         to.host_and_port,
     ),
     (
@@ -226,6 +228,17 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             rf"|\b(?:[a-z0-9]+-)+{_MADE_UP}{{8,10}}-{_MADE_UP}{{5}}(?:_[\w.-]+)?\b"
         ),
         to.domain,
+    ),
+    # Users, pods and containers by name.
+    (
+        r"(?i)user|(?:container|pod|job)s?\s",
+        compiled(
+            r"(?i)(\b(?:user(?: ?name)?(?:\s+|\s*[=:]\s*)|(?:container|pod|job)s?\s+))"
+            r"(?:(\")[^\"\s]+\"|(')[^'\s]+'|`[^`'\s]+'|(`)[^`\s]+`)"
+            r"|(\buser(?:name)?=|\b(?:for|as|unknown|invalid|no such) user:?\s+)\w[\w.-]*"
+            r"|(\b(?:container|pod|job)s?\s+)[a-z0-9]+(?:-[a-z0-9]+)+\b"
+        ),
+        to.named,
     ),
     # Paths: only the extension stays.
     (
@@ -258,18 +271,21 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.kept,
     ),
     (
-        r"(?i)(?:errno|code|status|signal|http|error|xid)[\s:=\[({\"'/-]{0,5}[0-9]|occurred|xid",
+        (
+            r"(?i)(?:errno|code|status|signal|http|error|xid|return value|with ret)"
+            r"[\s:=\[({\"'/-]{0,5}[0-9]|occurred|xid"
+        ),
         compiled(
-            r"(?i)((?:errno|code|status|signal|\bhttp(?:/[0-9](?:\.[0-9])?)?"
-            r"|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
+            r"(?i)((?:errno|code|status|signal|return value|\bwith ret"
+            r"|\bhttp(?:/[0-9](?:\.[0-9])?)?|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
             r"[\s:=\[({\"'-]{0,4})(-?[0-9][\w.:/-]*)"
         ),
         to.kept_number,
     ),
     (
-        r"[Ee]rror[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]|(?:ORA|TNS|PLS|LNK)-?[0-9]|SQLSTATE",
+        r"(?:[Ee]rror|ERROR)[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]|(?:ORA|TNS|PLS|LNK)-?[0-9]|SQLSTATE",
         compiled(
-            r"\b[Ee]rror[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]{1,5}\b|\b(?:ORA|TNS|PLS|LNK)-?[0-9]{4,5}\b"
+            r"\b(?:[Ee]rror|ERROR)[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]{1,5}\b|\b(?:ORA|TNS|PLS|LNK)-?[0-9]{4,5}\b"
             r"|\bSQLSTATE[\s:=\[(]{1,2}[0-9A-Z]{5}\b"
         ),
         to.kept,
@@ -280,7 +296,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.with_both,
     ),
     (r"0[xX]|\(nil\)", compiled(r"0[xX][0-9a-fA-F]+|\(nil\)"), to.always(to.MASK)),
-    (_HEX, compiled(r"\b[0-9a-fA-F]{6,}\b"), to.with_both),
+    (_HEX, compiled(r"(?:\b|_)[0-9a-fA-F]{6,}(?:\b|_)"), to.id_with_both),
     (
         r"[0-9][A-Za-z]",
         compiled(r"\b[A-Za-z]*[0-9]+[A-Za-z]+[0-9]+[A-Za-z]+\w*\b"),
@@ -302,7 +318,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         r"[\"`']",
         compiled(
             r"((?i)\"(?:msg|message|error|err|reason|details?|exception)\"\s*:\s*"
-            r"|\b(?:msg|message|error|err|reason)=)?(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
+            r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?)?"
+            r"(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,
     ),

@@ -18,6 +18,8 @@ _NO_HOSTS = frozenset(
     b"pid tid uid gid line job step rank id size code error status xid epoch iter seed row col "
     b"offset port position errno exit line signal task stage worker cuda gpu".split()
 )
+_LONG_PORT = 4
+_SHORT_PORTS = frozenset((b"22", b"80", b"443"))
 _SCHEMES = frozenset(b"file unix jar fd npipe docker error at in path open url psql".split())
 
 
@@ -129,11 +131,21 @@ def named_host(match: Any) -> bytes:
     return bytes(match.group())
 
 
+def named(match: Any) -> bytes:
+    """Mask the name of a user, a pod or a container, and keep its quotes."""
+    before, *quotes, user, other = match.groups()
+    quote = next(filter(None, quotes), b"")
+    return bytes((before or user or other) + quote + MASK + quote)
+
+
 def host_and_port(match: Any) -> bytes:
-    name = bytes(match.group(2))
+    name, port = bytes(match.group(2)), bytes(match.group(3))
+    if len(port) < _LONG_PORT and not (port in _SHORT_PORTS and _HOST_LIKE.search(name)):
+        return bytes(match.group())
     # A host may have a name such as `db`, which is an extension, too.
-    if name.lower() in _NO_HOSTS or (b"." in name and _FILE_NAME.search(name)) or match.group(3):
-        # A duration is no port.
+    file = b"." in name and _FILE_NAME.search(name)
+    # No host has an underscore; functions and settings have. A duration is no port.
+    if name.lower() in _NO_HOSTS or file or b"_" in name or match.group(4):
         return bytes(match.group())
     return bytes(match.group(1)) + MASK
 
@@ -161,8 +173,18 @@ def kept_groups(match: Any) -> bytes:
 
 
 def with_both(match: Any) -> bytes:
-    token = bytes(match.group())
+    return with_both_of(bytes(match.group()))
+
+
+def with_both_of(token: bytes) -> bytes:
     return MASK if _DIGIT.search(token) and _LETTER.search(token) else token
+
+
+def id_with_both(match: Any) -> bytes:
+    """Mask an id of hexadecimal digits that has both kinds; an underscore beside it stays."""
+    token = bytes(match.group())
+    masked = with_both_of(token.strip(b"_"))
+    return b"_" * token.startswith(b"_") + masked + b"_" * token.endswith(b"_")
 
 
 def quoted(match: Any) -> bytes:

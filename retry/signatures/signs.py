@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from retry.signatures.engine import SearchSet, compiled
+from retry.signatures.engine import SearchSet, compiled, simple
 
 TIME = (
     r"\[?(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]|[0-9]{2}/[0-9]{2}/[0-9]{2} )"
@@ -16,6 +16,7 @@ LABEL = (
     r"|\[[0-9]++\] "  # mpiexec -prepend-rank
     r"|[0-9]++: "  # srun --label
     r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)\n]*+\) "  # Ray
+    r"|\[[^\]\n(]*+\(pid [0-9]++\)\] "  # Metaflow
     r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "
     r"|[\w.-]++ ++\| "  # Compose
     r"|E   (?:    )?"  # pytest
@@ -58,9 +59,20 @@ _PATTERNS = {
     Sign.NPM: r"npm ",
     Sign.GPU: _GPU,
 }
+_FRAME = simple(r"\n[ \t]*+at ")
 _SET = SearchSet([_PATTERNS[sign] for sign in Sign])
 
 
 def signs_in(text: bytes) -> frozenset[int]:
     """Return the signs that a text has."""
     return frozenset(_SET.found(text))
+
+
+def signs_without_labels(text: bytes, before: frozenset[int]) -> frozenset[int]:
+    """Return the signs of a text from those that it had with labels before its lines.
+
+    Only what stands at the start of a line can be new, so that nothing else is looked for again.
+    """
+    own = {Sign.OWN} if b"::reprise::" in text else set()
+    stack = {Sign.STACK} if _FRAME.search(b"\n" + text) else set()
+    return before | own | stack

@@ -41,6 +41,7 @@ _JVM_CRASH = b"A fatal error has been detected by the Java Runtime Environment"
 _HASKELL = b"CallStack (from HasCallStack)"
 _OFFSET = compiled(r"^\w +|\+0x[0-9a-f]+")
 _FATAL_PYTHON = b"Fatal Python error: "
+_CURRENT_THREAD = b"Current thread "
 _PYTHON_FRAME = compiled(r"^\s*File \"([^\"]*)\", line [0-9]+ in (.+)$")
 
 
@@ -177,10 +178,15 @@ def _cpp(lines: Sequence[bytes]) -> Iterator[Failure]:
                 ),
                 b"",
             )
-            if said or b"::" in match.group(1):
+            if said or (b"::" in match.group(1) and not _says_below(lines, at)):
                 # A plain `int` or `char const*` tells nothing.
                 yield Failure(match.group(1) + b": " + said, b"", at)
             return
+
+
+def _says_below(lines: Sequence[bytes], at: int) -> bool:
+    """Return whether a message follows that starts with an empty line, as Paddle's do."""
+    return at + 1 < len(lines) and lines[at + 1].strip() == b"what():"
 
 
 def _jvm(lines: Sequence[bytes]) -> Iterator[Failure]:
@@ -201,7 +207,9 @@ def _jvm(lines: Sequence[bytes]) -> Iterator[Failure]:
 def _fatal_python(lines: Sequence[bytes]) -> Iterator[Failure]:
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].startswith(_FATAL_PYTHON):
-            frames = [_PYTHON_FRAME.search(line) for line in lines[at + 1 :]]
+            current = (n for n in range(at, len(lines)) if lines[n].startswith(_CURRENT_THREAD))
+            crashed = next(current, at)
+            frames = [_PYTHON_FRAME.search(line) for line in lines[crashed + 1 :]]
             places = [
                 module_of(match.group(1)) + b":" + match.group(2)
                 for match in frames

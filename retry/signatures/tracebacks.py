@@ -37,6 +37,11 @@ _DETAILS_FOLLOW = simple(
     r"|ApiException: \([0-9]++\))$"
 )
 _INPUT = simple(r", input_(?:value|type)=.*|^HTTP response .*")
+_ERROR_OUTPUT = frozenset(
+    (b"stderr:", b"Stderr:", b"STDERR:", b"stderr output:", b"Standard error:", b"standard error:")
+)
+# Titles, and lines of a log that tell no error.
+_TELLS_NOTHING = simple(r"[\w ]++:$|(?:\W|[0-9])*+(?:INFO|DEBUG|NOTE|WARN(?:ING)?)\b")
 _DETAILS = 2
 _LINES_BEFORE = 3
 """Lines before a traceback that are read with it: one of them may say that it was ignored."""
@@ -189,8 +194,19 @@ def _exception(
         text = detailed
     elif text.endswith((b":", b": None")):
         text = b" ".join([text, *_first_told(following)])
+    if quoted := _quoted_error(following):
+        text = b" ".join([text, *quoted])
     wrapper = _WRAPPERS.search(kind) is not None or _POINTS_ABOVE.match(text) is not None
     return _Exception(Failure(text, place, at), start, wrapper)
+
+
+def _quoted_error(following: Sequence[bytes]) -> list[bytes]:
+    """Return the first line of the error output that an exception quotes, if it tells something."""
+    if _ERROR_OUTPUT.isdisjoint(following):
+        return []
+    head = next(n for n, line in enumerate(following) if line in _ERROR_OUTPUT)
+    first = next(filter(None, following[head + 1 :]), b"")
+    return [] if not first or _TELLS_NOTHING.match(first) else [first]
 
 
 def with_details(text: bytes, following: Sequence[bytes]) -> bytes:

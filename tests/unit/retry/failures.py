@@ -39,7 +39,13 @@ class Failure:
 
 def failures() -> list[Failure]:
     """Return all failures; the first text of each is the one that its source has."""
-    return [*_recorded(), *_published(), *_marked("written"), *_marked("sampled")]
+    return [
+        *_recorded(),
+        *_published(),
+        *_marked("written"),
+        *_marked("sampled"),
+        *_marked("gathered"),
+    ]
 
 
 def _recorded() -> list[Failure]:

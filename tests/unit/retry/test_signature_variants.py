@@ -610,10 +610,24 @@ SAME = (
     (
         'Error from server (NotFound): pods "train-7f9c6d8b5-x2k4q" not found',
         'Error from server (NotFound): pods "train-5d4b9c7f66-zz9bk" not found',
+        'Error from server (NotFound): pods "worker-0" not found',
+        'Error from server (NotFound): pods "etl-main" not found',
     ),
     (
-        'Error from server (NotFound): pods "worker-0" not found',
-        'Error from server (NotFound): pods "worker-12" not found',
+        "error: container my-app exited",
+        "error: container etl-main-2 exited",
+    ),
+    (
+        'FATAL:  password authentication failed for user "ann"',
+        'FATAL:  password authentication failed for user "svc-batch"',
+    ),
+    (
+        "error: lost volume data_3fa9c2d1",
+        "error: lost volume data_77b1e0c4",
+    ),
+    (
+        "main.go:41:7: error: undefined",
+        "src/main.go:2041:17: error: undefined",
     ),
     (
         (

@@ -62,6 +62,13 @@ def test_different_failures_stay_apart() -> None:
     assert len(set(keys.values())) >= 0.98 * len(keys), together
 
 
+def test_failures_of_one_tool_stay_apart() -> None:
+    keys = {failure.name: {found.key for found in signatures(failure)} for failure in FAILURES}
+    pairs = [pair for pair in combinations(FAILURES, 2) if pair[0].tool == pair[1].tool]
+    together = [(a.name, b.name) for a, b in pairs if keys[a.name] & keys[b.name]]
+    assert len(together) <= 0.002 * len(pairs), together
+
+
 @pytest.mark.parametrize(
     "after",
     [
@@ -252,6 +259,63 @@ Caused by:
             ),
             "x.ValidationError: # validation error for C n Field required [type=missing]",
         ),
+        # The reason stands above a line that has none, or that says the same and does not go on.
+        ("fatal: no CA\nCMake Error at a (b):\n  Build of json failed: 2\n", "fatal: no CA"),
+        (
+            "error: mount: Permission denied\ntry 2\nFailed to mount /mnt/a.\n",
+            "error: mount: Permission denied",
+        ),
+        (
+            "error: tb: FIFO overflow\n%Error: tb:9: Verilog $stop\n",
+            "error: tb: FIFO overflow",
+        ),
+        (
+            "failed to connect: dial: i/o timeout\nfatal: terminal error: failed to connect\n",
+            "failed to connect: dial: i/o timeout",
+        ),
+        ("error: bad row\n" + "fine\n" * 9 + "Failed to load a.\n", "Failed to load a."),
+        # Lines of such words alone, between ornaments, and of what follows from a failure.
+        ("error: bad row\nWorkflow failed.\nStep load (task-id 7) failed.\n", "error: bad row"),
+        ("error: bad row\n------ Error Exit ------\n*** Fatal Exception ***\n", "error: bad row"),
+        ("error: bad row\nThe run failed. Look at the error above.\n", "error: bad row"),
+        ("error: bad row\nFor bug reports please send this error\n", "error: bad row"),
+        ("a: error: bad row\na: warning: errors ignored on restore: 1\n", "a: error: bad row"),
+        ("node17:7] error: bad row\n/lib/a.so(abort+0x2) [0x7f00aa]\n", "node#] error: bad row"),
+        (
+            (
+                "  Warning  Failed   3s  kubelet  Error: no such file: /a\n"
+                "  Warning  BackOff  2s  kubelet  Back-off restarting failed container main\n"
+            ),
+            "Warning Failed # kubelet Error: no such file: <path>",
+        ),
+        # The innermost frame of MPICH's stack.
+        (
+            (
+                "Abort(7): Fatal error in PMPI_Init: error stack:\n"
+                "MPII_Init_thread(263)..: \nfind_provider(170).....: OFI fi_getinfo() failure\n"
+            ),
+            "Abort(#): Fatal error in PMPI_Init: error stack: OFI fi_getinfo() failure",
+        ),
+        ("message: |\n    Input ecut is wrong\nsrc: a.F90\n", "message: | Input ecut is wrong"),
+        ("2031-01-02 03:04:05.1 [7/load/3 (pid 9)] error: labelled\n", "error: labelled"),
+        # A message that starts below `what()`, and the thread in which a dying Python was.
+        (
+            "terminate called after throwing an instance of 'a::B'\n  what():\n\nerror: bad row\n",
+            "error: bad row",
+        ),
+        (
+            (
+                'Fatal Python error: Aborted\n\nThread 0x1:\n  File "a.py", line 1 in f\n\n'
+                'Current thread 0x2:\n  File "b.py", line 1 in g\n'
+            ),
+            "Fatal Python error: Aborted (b:g)",
+        ),
+        # The error output that an exception quotes, unless that begins with other lines.
+        (
+            f"{TRACEBACK}stdout:\n\nstderr:\n\tcp: no a\n",
+            "ValueError: bad shape cp: no a (train:main)",
+        ),
+        (f"{TRACEBACK}Stderr:\n- INFO: fine\n", "ValueError: bad shape (train:main)"),
     ],
 )
 def test_the_text_that_tells_the_failure(output: str, expected: str) -> None:
@@ -326,6 +390,22 @@ def test_hangs_differ_by_where_the_work_hung() -> None:
         ("Query 20240102_030405_00012_abcde failed", "Query # failed"),
         ("ann@web: Permission denied (publickey)", "#: Permission denied (publickey)"),
         ("Process `A:B (sample 7)` failed", "Process `A:B #` failed"),
+        ("denied: user 'ann' or user=ann", "denied: user '#' or user=#"),
+        ("no such user: ann", "no such user: #"),
+        ("the user is not known", "the user is not known"),
+        ('container "main" in pod etl-main', 'container "#" in pod #'),
+        ("lost tmp_3fa9c2d1 and tmp_deadbeef", "lost tmp_# and tmp_deadbeef"),
+        ("a.go:2041:7: undefined", "<path>.go:#: undefined"),
+        ("connect to fd00::7 failed", "connect to # failed"),
+        ("lost db-1:443, not find_entry:1234", "lost #, not find_entry:#"),
+        ("Failed host lookup: 'gpu-b-3'", "Failed host lookup: '#'"),
+        (
+            "Assertion `a >= 0 && a < n_classes` failed",
+            "Assertion `a >= # && a < n_classes` failed",
+        ),
+        ("died with ret 256, return value: -9", "died with ret 256, return value: -9"),
+        ("[ERROR GRT-0118] too full", "[ERROR GRT-0118] too full"),
+        ("pod etl-skrm7gjbcp-lw6df is gone", "pod # is gone"),
     ],
 )
 def test_what_varies_is_masked(text: str, expected: str) -> None:
@@ -484,6 +564,13 @@ def test_only_the_end_of_an_output_counts(output: str) -> None:
         "(pid=1",
         "(pid=1\n",
         "a:\nfailed x\n",
+        "\n",
+        "a_",
+        "Task failed.\n",
+        "error: a\nfailed\n",
+        "[1] at a:1\n",
+        "user=",
+        "- ",
     ],
 )
 def test_no_output_takes_long(unit: str) -> None:
