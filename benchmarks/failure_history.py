@@ -1,4 +1,4 @@
-"""What failures left: signatures, figures of hours and days, nodes.
+"""What failures left: signatures, figures of hours and days, running totals, nodes.
 
 The one task that counts failures would need hours for a million sessions. So the rows are made by
 SQL, as many as the task would have made: from the sessions of `session_history.py`, or from
@@ -110,15 +110,17 @@ def _count() -> None:
     from django.db import connection
 
     from sessions_app.models import FailureReader
-    from sessions_app.services.failures.days import day_sum
+    from sessions_app.services.failures.totals import hour_total
 
     with connection.cursor() as cursor:
         cursor.execute(_SIGNATURES)
         cursor.execute(_HOURS, [datetime.now(UTC) - timedelta(days=KEPT_DAYS + 1)])
         FailureReader.objects.create(pk=1)
-        while day_sum(datetime.now(UTC).date()):
+        cursor.execute("ANALYZE sessions_app_failurehour")
+        while hour_total(datetime.now(UTC)):
             pass
         cursor.execute(_DAYS)
         cursor.execute("DROP TABLE failed")
-        for table in ("failuresignature", "failurehour", "failureday", "retryday"):
-            cursor.execute(f"VACUUM ANALYZE sessions_app_{table}")
+        for table in ("signature", "hour", "ledger", "totals"):
+            cursor.execute(f"VACUUM ANALYZE sessions_app_failure{table}")
+        cursor.execute("VACUUM ANALYZE sessions_app_retryday")

@@ -13,7 +13,8 @@ from reprise.models import EventCount, EventCursor
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
 from sessions_app.services.failures.count import failures_forget, reports_forget
-from sessions_app.services.failures.days import day_sum, days_forget
+from sessions_app.services.failures.days import days_forget
+from sessions_app.services.failures.totals import hour_total, totals_forget
 from sessions_app.services.sessions import retention
 from sessions_app.services.sessions.prepared_actions import actions_forget
 from sessions_app.services.write.audit import dispatches_forget
@@ -22,11 +23,11 @@ from sessions_app.webhooks.endpoints import deliveries_forget
 TASK_SECONDS = 40.0
 """Maximum seconds of a task; the next one continues."""
 HOURS_DAYS = 32
-"""Days for which failures are known by hour and day: one more than a list of them may span."""
+"""Days for which failures are known by hour: one more than a list of them may span."""
 REPORT_DAYS = 367
 """Days for which reports are known: one more than a report may span."""
 HOURS = 2_000
-"""Maximum number of rows of hours or days that one transaction deletes."""
+"""Maximum number of rows of hours, days or totals that one transaction deletes."""
 FORGOTTEN = "events_deleted"
 DELIVERIES = 2_000
 """Maximum number of webhook deliveries that one transaction deletes."""
@@ -45,12 +46,14 @@ class Pruned(NamedTuple):
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     """Archive chains, and delete events, deliveries, automatic dispatches, figures of failures and
-    reports, and prepared actions that are old. Sum the failures of days that are over.
+    reports, and prepared actions that are old. Write the totals of failures.
 
     Stops after `seconds`.
     """
     until = time.monotonic() + seconds
     now = database_now()
+    # First, since lists read each hour that is not summed yet.
+    _repeat(lambda: hour_total(now), until)
     sessions = events = 0
     archive_before = _before(now, "session_retention")
     if archive_before is not None:
@@ -66,8 +69,8 @@ def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
         _repeat(lambda: dispatches_forget(dispatches_before, DISPATCHES), until)
     # Titles may quote logs, and go when these do.
     hours_before = now - timedelta(days=HOURS_DAYS)
-    _repeat(lambda: day_sum(now.date()), until)
     _repeat(lambda: failures_forget(hours_before, archive_before, HOURS), until)
+    _repeat(lambda: totals_forget(hours_before, HOURS), until)
     _repeat(lambda: days_forget(hours_before.date(), HOURS), until)
     days_before = (now - timedelta(days=REPORT_DAYS)).date()
     _repeat(lambda: reports_forget(days_before, HOURS), until)

@@ -9,8 +9,10 @@ from sessions_app.models.events import SessionEvent
 from sessions_app.models.failures import (
     FailureDay,
     FailureHour,
+    FailureLedger,
     FailureReader,
     FailureSignature,
+    FailureTotals,
 )
 from sessions_app.models.logs import LogChunk
 from sessions_app.models.pages import PreparedAction, SavedSearch
@@ -49,8 +51,10 @@ __all__ = [
     "FailureCategory",
     "FailureDay",
     "FailureHour",
+    "FailureLedger",
     "FailureReader",
     "FailureSignature",
+    "FailureTotals",
     "LogChunk",
     "Membership",
     "PreparedAction",

@@ -21,7 +21,9 @@ class FailureReader(Position):
     first_day = models.DateField(null=True)
     """Of reports: days before it stay as they were when all was counted anew."""
     days_before = models.DateField(null=True)
-    """Of failures: days before it have rows of their own, the sums of their hours."""
+    """Of failures: days before it are summed for servers of the previous release."""
+    summed_until = models.DateTimeField(null=True)
+    """Of failures: totals are written for hours before it, where enough had changed."""
 
 
 class Counts(models.Model):
@@ -103,8 +105,57 @@ class FailureHour(Counts):
         return f"{self.key} {self.hour}"
 
 
+class FailureLedger(models.Model):
+    """What running totals are kept of, in the order in which it came.
+
+    With a `key` these are the queues, images or nodes of a signature. Without, they are the keys of
+    the signatures of a project, of one of its queues, images or nodes. Of several such ledgers the
+    newest one goes on.
+    """
+
+    project = models.ForeignKey(Project, models.CASCADE, related_name="+", db_index=False)
+    dimension = models.CharField(max_length=8, choices=Dimension.choices, blank=True)
+    value = models.CharField(max_length=VALUE_LENGTH, blank=True)
+    key = models.CharField(max_length=KEY_LENGTH, blank=True)
+    names = ArrayField(models.CharField(max_length=VALUE_LENGTH))
+
+    class Meta:
+        indexes = [
+            models.Index("project", "dimension", "value", "key", "id", name="failure_ledger_of")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dimension} {self.value or self.key}"
+
+
+class FailureTotals(models.Model):
+    """The totals of the names of a ledger before an hour, each since the ledger began.
+
+    A name that came later has none yet. Ledgers with a key have the failed attempts alone.
+    """
+
+    ledger = models.ForeignKey(FailureLedger, models.CASCADE, related_name="+", db_index=False)
+    hour = models.DateTimeField()
+    sessions = ArrayField(models.IntegerField())
+    chains = ArrayField(models.IntegerField(), null=True)
+    recovered_chains = ArrayField(models.IntegerField(), null=True)
+    lost_run_seconds = ArrayField(models.FloatField(), null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["ledger", "hour"], name="failure_totals_unique")
+        ]
+        indexes = [models.Index("hour", name="failure_totals_old")]
+
+    def __str__(self) -> str:
+        return str(self.hour)
+
+
 class FailureDay(Counts):
-    """The sums of the hours (UTC) of a day that is over, so that long lists read less."""
+    """The sums of the hours (UTC) of a day: servers of the previous release read and write them.
+
+    The next release drops the table.
+    """
 
     project = models.ForeignKey(Project, models.CASCADE, related_name="+", db_index=False)
     dimension = models.CharField(max_length=8, choices=Dimension.choices, blank=True)
@@ -112,10 +163,7 @@ class FailureDay(Counts):
     day = models.DateField()
     key = models.CharField(max_length=KEY_LENGTH)
     hours = ArrayField(models.IntegerField(null=True), null=True)
-    """The failed attempts in each hour, for sparklines: 24 of them, null where there are none.
-
-    As a whole it is null in rows of an older release, until their day is summed once more.
-    """
+    """The failed attempts in each hour: 24 of them, null where there are none."""
 
     class Meta:
         constraints = [

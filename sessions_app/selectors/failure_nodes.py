@@ -7,20 +7,18 @@ from django.db import connection
 from sessions_app.db.bulk import array
 
 # Each value is found by itself in the index of the figures: how many rows it has does not count.
-_OF_TABLE = """
-    (WITH RECURSIVE nodes AS (
-        SELECT p.id AS project_id, (SELECT min(h.value) FROM {table} h
+_NAMED = """
+    WITH RECURSIVE nodes AS (
+        SELECT p.id AS project_id, (SELECT min(h.value) FROM sessions_app_failurehour h
             WHERE h.project_id = p.id AND h.dimension = 'node') AS value
         FROM unnest(%(projects)s::bigint[]) AS p(id)
         UNION ALL
-        SELECT n.project_id, (SELECT min(h.value) FROM {table} h
+        SELECT n.project_id, (SELECT min(h.value) FROM sessions_app_failurehour h
             WHERE h.project_id = n.project_id AND h.dimension = 'node' AND h.value > n.value)
         FROM nodes n WHERE n.value IS NOT NULL)
-    SELECT value FROM nodes WHERE right(value, length(%(name)s) + 1) = '/' || %(name)s)
+    SELECT DISTINCT value FROM nodes
+    WHERE right(value, length(%(name)s) + 1) = '/' || %(name)s
 """
-_NAMED = " UNION ".join(
-    _OF_TABLE.format(table=f"sessions_app_{name}") for name in ("failurehour", "failureday")
-)
 
 
 def node_values(projects: Sequence[int], node: str) -> list[str]:

@@ -1,9 +1,8 @@
-"""Reads of failures by their signatures, from the figures of days and of the hours around them.
+"""Reads of failures by their signatures, from running totals and the hours around these.
 
 Their cost does not grow with the number of sessions.
 """
 
-from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,11 +12,13 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.authorization import Action, Actor
+from sessions_app.core.asked_times import times_checked
 from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.db.bulk import array
 from sessions_app.models import Project
 from sessions_app.models.failures import Dimension
 from sessions_app.selectors.failure_nodes import node_values
+from sessions_app.selectors.failure_windows import MOST_FREQUENT, OF_SIGNATURES, SPARKLINES
 from sessions_app.selectors.sessions import project_resolve
 
 BINS = 24
@@ -29,44 +30,15 @@ ORDERS = ("sessions", "chains", "recovered_chains", "lost_run_seconds", "last_se
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
-# The figures of the time: of the days in it that are summed, and of the hours around them.
-_AROUND = (
-    ("failurehour", "hour >= %(since)s AND hour < %(first)s"),
-    ("failurehour", "hour >= %(last)s AND hour < %(until)s"),
-)
-_DAYS = (("failureday", "day >= %(first_day)s AND day < %(last_day)s"),)
-_PARTS = (*_DAYS, *_AROUND)
-
-
-def _of_parts(select: str, parts: Sequence[tuple[str, str]] = _PARTS) -> str:
-    """Return the rows of all parts; the select has the name of the table and the condition."""
-    return " UNION ALL ".join(
-        select.format(table=f"sessions_app_{table}", time=time) for table, time in parts
-    )
-
-
-# Of one signature also if nothing of it happened in the time.
-_ADDED = _of_parts("""
-    SELECT project_id, key, sessions, chains, recovered_chains, lost_run_seconds FROM {table}
-    WHERE project_id = ANY(%(projects)s::bigint[]) AND dimension = %(dimension)s
-        AND value = ANY(%(values)s::text[]) AND {time} AND (%(key)s::text IS NULL OR key = %(key)s)
-""")
 _LIST = f"""
-    WITH figures AS (
-        SELECT project_id, key, sum(sessions)::bigint AS sessions, sum(chains)::bigint AS chains,
-            sum(recovered_chains)::bigint AS recovered_chains,
-            sum(lost_run_seconds) AS lost_run_seconds
-        FROM ({_ADDED}) AS added GROUP BY project_id, key)
-    SELECT s.id, s.project_id, d.name || '/' || p.name, s.key, s.title, s.cause, s.first_seen,
-        s.last_seen, s.example, s.muted, coalesce(f.sessions, 0), coalesce(f.chains, 0),
-        coalesce(f.recovered_chains, 0), coalesce(f.lost_run_seconds, 0)
-    FROM sessions_app_failuresignature s
-    JOIN sessions_app_project p ON p.id = s.project_id
-    JOIN sessions_app_domain d ON d.id = p.domain_id
-    LEFT JOIN figures f ON f.project_id = s.project_id AND f.key = s.key
-    WHERE s.project_id = ANY(%(projects)s::bigint[])
-        AND CASE WHEN %(key)s::text IS NULL THEN f.key IS NOT NULL ELSE s.key = %(key)s END
-        AND (%(cause)s::text IS NULL OR s.cause = %(cause)s)
+    WITH figures AS ({OF_SIGNATURES})
+    SELECT s.id, s.project_id, (SELECT d.name || '/' || p.name FROM sessions_app_project p
+            JOIN sessions_app_domain d ON d.id = p.domain_id WHERE p.id = s.project_id),
+        s.key, s.title, s.cause, s.first_seen, s.last_seen, s.example, s.muted, f.sessions,
+        f.chains, f.recovered_chains, f.lost_run_seconds
+    FROM figures f
+    JOIN sessions_app_failuresignature s ON s.project_id = f.project_id AND s.key = f.key
+    WHERE (%(cause)s::text IS NULL OR s.cause = %(cause)s)
         AND (%(muted)s::boolean IS NULL OR s.muted = %(muted)s)
     ORDER BY %(sign)s * CASE %(order)s
             WHEN 'sessions' THEN f.sessions
@@ -77,47 +49,6 @@ _LIST = f"""
             ELSE extract(epoch FROM s.first_seen) END,
         s.last_seen DESC, s.id
     OFFSET %(offset)s LIMIT %(limit)s
-"""
-_SHOWN = "unnest(%(projects)s::bigint[], %(keys)s::text[]) AS v(project_id, key)"
-_OF_SHOWN = """
-    h.project_id = v.project_id AND h.key = v.key AND h.dimension = %(dimension)s
-    AND h.value = ANY(%(values)s::text[])
-"""
-_OF_DAYS = _of_parts(
-    f"""
-    SELECT (%(day_bins)s::int[])[24 * (day - %(first_day)s) + u.place] AS bin, u.sessions
-    FROM {{table}} h CROSS JOIN unnest(h.hours) WITH ORDINALITY AS u(sessions, place)
-    WHERE {_OF_SHOWN} AND {{time}} AND u.sessions > 0
-    """,
-    _DAYS,
-)
-_OF_HOURS = _of_parts(
-    f"""
-    SELECT v.project_id, v.key, width_bucket(h.hour, %(bins)s::timestamptz[]) - 1, h.sessions
-    FROM {_SHOWN} JOIN {{table}} h ON {_OF_SHOWN} AND {{time}}
-    """,
-    _AROUND,
-)
-_BINS = f"""
-    SELECT v.project_id, v.key, d.bin, d.sessions FROM {_SHOWN} CROSS JOIN LATERAL (
-        SELECT bin, sum(sessions)::bigint AS sessions FROM ({_OF_DAYS}) AS d GROUP BY 1) AS d
-    UNION ALL {_OF_HOURS}
-"""
-_VALUES = _of_parts("""
-    SELECT value, sessions FROM {table} WHERE project_id = v.project_id AND key = v.key
-        AND dimension = d.dimension AND value <> '' AND {time}
-""")
-_TOP = f"""
-    SELECT v.project_id, v.key, d.dimension, t.value, t.sessions
-    FROM {_SHOWN} CROSS JOIN unnest(%(dimensions)s::text[]) AS d(dimension) CROSS JOIN LATERAL (
-        SELECT h.value, sum(h.sessions)::bigint AS sessions FROM ({_VALUES}) AS h
-        GROUP BY 1 HAVING sum(h.sessions) > 0 ORDER BY 2 DESC, 1 LIMIT %(top)s) AS t
-    ORDER BY 1, 2, 3, 5 DESC, 4
-"""
-# Sums of an older release lack their hours, until they are made once more.
-_SUMMED = """
-    SELECT least(days_before, (SELECT min(day) FROM sessions_app_failureday WHERE hours IS NULL))
-    FROM sessions_app_failurereader WHERE id = 1
 """
 
 
@@ -149,6 +80,7 @@ class FailuresWanted:
         **more: Any,
     ) -> "FailuresWanted":
         """Return what a caller asks for; by default the last day. Raises `InvalidInput`."""
+        times_checked(since=since, until=until)
         end = until or now
         begin = since or end - _DAY
         if not begin < end <= begin + MOST_DAYS * _DAY:
@@ -199,16 +131,23 @@ class Failure:
 def failures_listed(
     projects: Sequence[int], wanted: FailuresWanted, *, offset: int = 0, limit: int
 ) -> list[Failure]:
-    """Return the failures of projects, in four statements; by the name of a node in five."""
+    """Return the failures of projects, in three statements; by the name of a node in four."""
     by_name = wanted.dimension is Dimension.NODE
     values = node_values(projects, wanted.value) if by_name else [wanted.value]
-    figures = {**_times(wanted), "dimension": wanted.dimension.value, "values": array(values)}
+    figures = {
+        "since": wanted.since,
+        "until": _hour_from(wanted.until),
+        "dimension": wanted.dimension.value,
+        "values": array(values),
+    }
     rows = _rows(projects, wanted, figures, offset, limit)
-    if not rows:
-        return []
+    return _with_places(rows, {**figures, **_bins(wanted)}) if rows else []
+
+
+def _with_places(rows: Sequence[Failure], figures: dict[str, Any]) -> list[Failure]:
+    """Return the failures of a page with their sparklines, and with where most of them were."""
     asked: dict[str, Any] = {
         **figures,
-        **_bins(figures),
         "projects": array(row.project_id for row in rows),
         "keys": array(row.key for row in rows),
         "dimensions": array([Dimension.QUEUE.value, Dimension.IMAGE.value, Dimension.NODE.value]),
@@ -217,15 +156,17 @@ def failures_listed(
     bins = {(row.project_id, row.key): [0] * BINS for row in rows}
     top: dict[tuple[int, str, str], list[tuple[str, int]]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_BINS, asked)
+        cursor.execute(SPARKLINES, asked)
         for project, key, at, sessions in cursor.fetchall():
-            bins[project, key][at] += sessions
-        cursor.execute(_TOP, asked)
+            bins[project, key][at] = sessions
+        cursor.execute(MOST_FREQUENT, asked)
         for project, key, dimension, value, sessions in cursor.fetchall():
             top.setdefault((project, key, dimension), []).append((value, sessions))
     return [
         replace(
             row,
+            # A difference of totals is not exact to the last digit.
+            lost_run_seconds=round(row.lost_run_seconds, 6),
             sparkline=bins[row.project_id, row.key],
             queues=top.get((row.project_id, row.key, Dimension.QUEUE.value), ()),
             images=top.get((row.project_id, row.key, Dimension.IMAGE.value), ()),
@@ -257,32 +198,17 @@ def failure_project(actor: Actor, key: str, address: str | None, action: Action)
     raise NotFound(f"no failure {key} in project {address}")
 
 
-def _times(wanted: FailuresWanted) -> dict[str, Any]:
-    """Return the time, and the days in it that are summed: from `first` to before `last`."""
-    first = wanted.since.replace(hour=0)
-    first += _DAY if first < wanted.since else timedelta()
-    last = wanted.until.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if first < last:
-        with connection.cursor() as cursor:
-            cursor.execute(_SUMMED)
-            row = cursor.fetchone()
-        summed = row[0] if row and row[0] else first.date()
-        last = min(last, datetime(summed.year, summed.month, summed.day, tzinfo=UTC))
-    if first >= last:
-        first = last = wanted.until
-    days = {"first_day": first.date(), "last_day": last.date()}
-    return {"since": wanted.since, "until": wanted.until, "first": first, "last": last, **days}
+def _bins(wanted: FailuresWanted) -> dict[str, Any]:
+    """Return the times of the bins. What is counted of an hour is in the bin in which it begins."""
+    since, until = wanted.since, wanted.until
+    hours = [_hour_from(since - (since - until) * at // BINS) for at in range(BINS + 1)]
+    return {"begins": array(hours[:-1]), "ends": array(hours[1:])}
 
 
-def _bins(times: dict[str, Any]) -> dict[str, Any]:
-    """Return the begins of the bins, and the bin of each hour of the days that are summed."""
-    since, until, first = times["since"], times["until"], times["first"]
-    begins = [since - (since - until) * at // BINS for at in range(BINS)]
-    hours = (times["last"] - first) // _HOUR
-    return {
-        "bins": array(begins),
-        "day_bins": array(bisect(begins, first + at * _HOUR) - 1 for at in range(hours)),
-    }
+def _hour_from(time: datetime) -> datetime:
+    """Return the first hour that begins at a time or after it."""
+    hour = time.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return hour if hour == time else hour + _HOUR
 
 
 def _rows(

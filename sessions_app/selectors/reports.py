@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 
 from retry.advice import sentences
+from sessions_app.core.asked_times import times_checked
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.retry_worth import Dimension, Worth, percentile, worth_of
 from sessions_app.db.bulk import array
@@ -105,9 +106,7 @@ class ReportWanted:
 
         Days (UTC) count as a whole. `having` has the values of dimensions, by their names.
         """
-        for name, moment in (("since", since), ("until", until)):
-            if moment is not None and not _FIRST <= moment < _LAST:
-                raise InvalidInput({name: ["must be a time from the year 2000 to 9000"]})
+        times_checked(since=since, until=until)
         end = (until or now).astimezone(UTC)
         last = end.date() if end.timetz() == _MIDNIGHT else end.date() + _DAY
         first = since.astimezone(UTC).date() if since else last - DEFAULT_DAYS * _DAY
@@ -124,7 +123,6 @@ class ReportWanted:
 
 
 _MIDNIGHT = time(tzinfo=UTC)
-_FIRST, _LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(9001, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

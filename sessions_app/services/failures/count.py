@@ -21,10 +21,11 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import Stretch, position_here, stretch_after
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.chain_ends import chain_ends
-from sessions_app.services.failures.days import days_unsum, late_sum
+from sessions_app.services.failures.days import days_drop, days_outdate
 from sessions_app.services.failures.figures import Figures, figures_of, hour_of, keys_of
 from sessions_app.services.failures.hours import hours_merged
 from sessions_app.services.failures.reading import SLICE, Ended, ends_between
+from sessions_app.services.failures.totals import totals_drop, totals_outdate
 from sessions_app.services.failures.worth import worth_add, worth_forget
 
 MOST_OF_PROJECT = 5_000
@@ -37,8 +38,8 @@ TASK_SECONDS = 10.0
 _FAILURES, _REPORTS = 1, 2
 _DAY = timedelta(days=1)
 _PLACES = """
-    SELECT id, epoch, xid::text, event_id, first_day, days_before FROM sessions_app_failurereader
-    WHERE id IN (1, 2)
+    SELECT id, epoch, xid::text, event_id, first_day, days_before, summed_until
+    FROM sessions_app_failurereader WHERE id IN (1, 2)
 """
 _SET_PLACES = """
     INSERT INTO sessions_app_failurereader AS r (id, epoch, xid, event_id)
@@ -118,13 +119,14 @@ def failures_count(seconds: float = TASK_SECONDS) -> int:
 
 
 class _Places(NamedTuple):
-    """The positions of both readers, the first day that reports count, and the first one whose
-    hours of failures are not summed."""
+    """The positions of both readers, the first day that reports count, and of failures the first
+    day that an older release has not summed and the first hour that totals have not passed."""
 
     failures: Cursor
     reports: Cursor
     first_day: date | None
     days_before: date | None
+    summed_until: datetime | None
 
 
 def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
@@ -136,7 +138,7 @@ def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
         read = stretch_after(before.failures, here, limit)
         ends = ends_between(before.failures, read.reached)
         if ends:
-            _write(_figures(ends), before.days_before)
+            _write(_figures(ends), before)
         together = before.reports == before.failures
         behind = read if together else _caught_up(before.reports, before.failures, limit)
         if behind.reached != before.reports:
@@ -158,7 +160,8 @@ def failures_rebuild(complete_from: datetime | None = None) -> int:
         lock_failures()
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_failurehour")
-            days_unsum()
+            totals_drop()
+            days_drop()
             cursor.execute(
                 "UPDATE sessions_app_failuresignature SET sessions = 0, chains = 0, "
                 "recovered_chains = 0, lost_run_seconds = 0"
@@ -206,8 +209,8 @@ def _places() -> _Places:
         rows = {row[0]: row[1:] for row in cursor.fetchall()}
     found = {number: Cursor(row[0], int(row[1]), row[2]) for number, row in rows.items()}
     first_day = rows[_REPORTS][3] if _REPORTS in rows else None
-    days_before = rows[_FAILURES][4] if _FAILURES in rows else None
-    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day, days_before)
+    passed = rows[_FAILURES][4:] if _FAILURES in rows else (None, None)
+    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day, *passed)
 
 
 def _caught_up(place: Cursor, to: Cursor, limit: int) -> Stretch:
@@ -246,7 +249,7 @@ def _figures(ends: Sequence[Ended]) -> Figures:
     return figures_of(ends, known, lambda project, hour: new.get((project, hour), 0), MOST_NEW)
 
 
-def _write(figures: Figures, days_before: date | None) -> None:
+def _write(figures: Figures, before: _Places) -> None:
     seen = sorted(figures.signatures.items())
     failed = [
         (*at, each.title, each.cause, each.first, each.last, each.example, each.sessions,
@@ -266,4 +269,5 @@ def _write(figures: Figures, days_before: date | None) -> None:
             cursor.execute(_RECOVER, columns(recovered))
         if hours:
             cursor.execute(_ADD_HOURS, columns(hours))
-    late_sum((place for place, _ in merged), days_before)
+    totals_outdate((place for place, _ in merged), before.summed_until)
+    days_outdate((place for place, _ in merged), before.days_before)
