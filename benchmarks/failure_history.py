@@ -60,14 +60,22 @@ _HOURS = """
         AS d(dimension, value)
     WHERE finished_at > %s GROUP BY 1, 2, 3, 4, 5
 """
+# The first 1,000 values of a dimension on a day have rows of their own, all others are one row.
 _DAYS = """
     INSERT INTO sessions_app_retryday (project_id, dimension, value, day, chains, retried,
         recovered, given_up, cancelled, attempts, run, rescued, wasted, waiting, recoveries)
-    SELECT project_id, d.dimension, d.value, (finished_at AT TIME ZONE 'UTC')::date,
-        count(DISTINCT root_id), count(*) FILTER (WHERE retried), 0, count(DISTINCT root_id), 0,
-        count(*), sum(seconds), 0, sum(seconds), 0, ARRAY[]::bigint[]
-    FROM failed, LATERAL (VALUES ('', ''), ('cause', cause), ('queue', queue), ('owner', owner),
-        ('image', image), ('node', node), ('signature', key)) AS d(dimension, value)
+    SELECT project_id, dimension, CASE WHEN place <= 1000 THEN value ELSE '' END, day, sum(chains),
+        sum(retried), 0, sum(chains), 0, sum(attempts), sum(run), 0, sum(run), 0, ARRAY[]::bigint[]
+    FROM (
+        SELECT project_id, d.dimension, d.value, (finished_at AT TIME ZONE 'UTC')::date AS day,
+            count(DISTINCT root_id) AS chains, count(*) FILTER (WHERE retried) AS retried,
+            count(*) AS attempts, sum(seconds) AS run, row_number() OVER (
+                PARTITION BY project_id, d.dimension, (finished_at AT TIME ZONE 'UTC')::date
+                ORDER BY min(finished_at)) AS place
+        FROM failed, LATERAL (VALUES ('', ''), ('cause', cause), ('queue', queue),
+            ('owner', owner), ('image', image), ('node', node), ('signature', key))
+            AS d(dimension, value)
+        GROUP BY 1, 2, 3, 4) AS counted
     GROUP BY 1, 2, 3, 4
 """
 _NODES = """

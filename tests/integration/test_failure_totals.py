@@ -70,8 +70,7 @@ def past(at: Project) -> datetime:
     failures_count()
     # Sums of halves are exact, in whatever order they are added.
     FailureHour.objects.update(lost_run_seconds=0.5)
-    now = database_now().replace(minute=0, second=0, microsecond=0)
-    made = []
+    now, made = FailureHour.objects.latest("hour").hour, []
     for row in FailureHour.objects.all():
         for number in range(1, 24 * DAYS + 1):
             value = f"queue-{number % 3}" if row.dimension == "queue" else row.value
@@ -112,9 +111,8 @@ def test_lists_tell_the_same_with_totals(api: Api, past: datetime) -> None:
     assert written in {24 * DAYS - 1, 24 * DAYS}
     assert list(lists(api, past)) == before
     # They are read: with others, something is different.
-    FailureTotals.objects.filter(hour=FailureTotals.objects.latest("hour").hour).update(
-        sessions=[1_000_000]
-    )
+    newest = FailureTotals.objects.filter(ledger__dimension="", ledger__key="").latest("hour")
+    FailureTotals.objects.filter(pk=newest.pk).update(sessions=[1_000_000])
     assert list(lists(api, past)) != before
 
 
@@ -223,14 +221,15 @@ def test_lists_are_what_the_hours_say(at: Project, seed: int, monkeypatch: Any) 
     if begun_anew:
         monkeypatch.setattr(totals, "MOST_TOTAL", 40)
     midnight = database_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    make_hours(at, draw, midnight)
+    projects = [at, factories.project("other")]
+    make_hours(projects, draw, midnight)
     FailureReader.objects.create(pk=1)
     for _ in range(4):
         total_all(midnight - timedelta(days=draw.randrange(MOST_DAYS)))
         count_late(draw)
     totals_forget(midnight - timedelta(days=HOURS_DAYS), 10_000)
     assert FailureTotals.objects.count() > 4 * len(NAMES)
-    ledgers = FailureLedger.objects.values_list("dimension", "value", "key")
+    ledgers = FailureLedger.objects.values_list("project", "dimension", "value", "key")
     assert (len(set(ledgers)) < len(ledgers)) == begun_anew
     shown = 0
     for _ in range(60):
@@ -240,26 +239,29 @@ def test_lists_are_what_the_hours_say(at: Project, seed: int, monkeypatch: Any) 
         length = draw.choice([length, timedelta(hours=24), timedelta(days=MOST_DAYS)])
         named = draw.choice([{}, {"queue": "q-1"}, {"image": "i-2"}, {"node": "n-3"}])
         wanted = FailuresWanted.of(midnight, since=until - length, until=until, **named)
-        found = {each.key: each for each in failures_listed([at.pk], wanted, limit=100)}
-        assert {key: plainly_shown(each) for key, each in found.items()} == plain_list(wanted)
+        asked = draw.choice([projects, projects[:1]])
+        found = failures_listed([each.pk for each in asked], wanted, limit=100)
+        assert dict(map(plainly_shown, found)) == plain_list(asked, wanted)
         shown += len(found)
     assert shown > 60
 
 
-def make_hours(at: Project, draw: random.Random, midnight: datetime) -> None:
+def make_hours(projects: list[Project], draw: random.Random, midnight: datetime) -> None:
     """Failures of four signatures in random hours of the last month and of today."""
     made = {"title": "", "cause": "unknown", "example": uuid4()}
     times = {"first_seen": midnight, "last_seen": midnight}
     for key in "abcd":
-        FailureSignature.objects.create(project=at, key=key, **made, **times)
+        for project in projects:
+            FailureSignature.objects.create(project=project, key=key, **made, **times)
     values = [("", ""), *((name, f"{name[0]}-{number}") for name in NAMES for number in range(8))]
     places = [
-        (draw.choice("abcd"), *draw.choice(values), midnight + timedelta(hours=hour))
+        (at, draw.choice("abcd"), *draw.choice(values), midnight + timedelta(hours=hour))
         for hour in range(-24 * (MOST_DAYS + 3), 24)
-        for _ in range(draw.randrange(4))
+        for at in (0, 0, 0, 1)
+        if draw.random() < 0.5
     ]
-    for key, dimension, value, hour in sorted(set(places)):
-        place = {"project": at, "key": key, "dimension": dimension, "hour": hour}
+    for at, key, dimension, value, hour in sorted(set(places)):
+        place = {"project": projects[at], "key": key, "dimension": dimension, "hour": hour}
         count = draw.randrange(1, 9)
         FailureHour.objects.get_or_create(
             **place,
@@ -277,30 +279,32 @@ def count_late(draw: random.Random) -> None:
         totals_outdate([place], summed_until)
 
 
-def plainly_shown(each: Failure) -> tuple[Any, ...]:
+def plainly_shown(each: Failure) -> tuple[tuple[int, str], tuple[Any, ...]]:
     tops = [list(top) for top in (each.queues, each.images, each.nodes)]
-    return each.sessions, each.chains, each.recovered_chains, list(each.sparkline), *tops
+    sums = (each.sessions, each.chains, each.recovered_chains)
+    return (each.project_id, each.key), (*sums, list(each.sparkline), *tops)
 
 
-def plain_list(wanted: FailuresWanted) -> dict[str, tuple[Any, ...]]:
+def plain_list(projects: list[Project], wanted: FailuresWanted) -> dict[Any, tuple[Any, ...]]:
     """The same from all rows of hours, one by one."""
     rows = FailureHour.objects.filter(hour__gte=wanted.since, hour__lt=wanted.until)
-    shown = list(rows.filter(dimension=wanted.dimension, value=wanted.value))
+    shown = list(rows.filter(project__in=projects, dimension=wanted.dimension, value=wanted.value))
     span, found = wanted.until - wanted.since, {}
-    for key in {row.key for row in shown}:
-        mine = [row for row in shown if row.key == key]
+    for project, key in {(row.project_id, row.key) for row in shown}:
+        mine = [row for row in shown if (row.project_id, row.key) == (project, key)]
         bins = Counter[int]()
         for row in mine:
             bins[(row.hour - wanted.since) * BINS // span] += row.sessions
         sums = [sum(getattr(row, name) for row in mine) for name in FIGURES]
-        found[key] = (*sums, [bins[at] for at in range(BINS)], *plain_tops(rows, key))
+        tops = plain_tops(rows.filter(project=project, key=key))
+        found[project, key] = (*sums, [bins[at] for at in range(BINS)], *tops)
     return found
 
 
-def plain_tops(rows: QuerySet[FailureHour], key: str) -> Iterator[list[tuple[str, int]]]:
+def plain_tops(rows: QuerySet[FailureHour]) -> Iterator[list[tuple[str, int]]]:
     for name in NAMES:
         sums = Counter[str]()
-        for row in rows.filter(key=key, dimension=name).exclude(value=""):
+        for row in rows.filter(dimension=name).exclude(value=""):
             sums[row.value] += row.sessions
         most = sorted((-number, value) for value, number in sums.items() if number)
         yield [(value, -number) for number, value in most[:5]]
