@@ -108,6 +108,7 @@ def test_work_behind_a_checkpoint_is_kept(at: Project, scope: Scope) -> None:
     )
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_tenant_without_end_is_held_by_its_budget(at: Project, scope: Scope) -> None:
     tenant = factories.project(ENDLESS)
     factories.named_policy(ENDLESS, rules=POLICIES[ENDLESS]["rules"])
