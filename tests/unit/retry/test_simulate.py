@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from podspec.quantity import parse
 from retry.engine.decide import Chain, Rulebook, Settings, counters_after, decide
+from retry.engine.decision import Payment
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from retry.policies.inline import InlinePolicy
@@ -217,13 +218,16 @@ books = st.builds(
 @given(chain=pasts(), book=books)
 def test_each_decision_is_the_engines(chain: Past, book: Rulebook) -> None:
     counters: dict[str, int] = {}
+    paid: list[Payment] = []
     resources = chain.resources
     due = ROOT_CREATED_AT
     attempts = list(replay(chain, book))
     for number, (attempt, ending) in enumerate(zip(attempts, chain.endings, strict=False)):
         at = ending.at
         now = due if at is None else ROOT_CREATED_AT + timedelta(seconds=at)
-        context = Chain(ending.session_id, "batch", number, ROOT_CREATED_AT, counters, resources)
+        context = Chain(
+            ending.session_id, "batch", number, ROOT_CREATED_AT, counters, resources, paid=paid
+        )
         expected = decide(ending.termination, context, book, now, 0.0)
         if attempt.decision is None or expected is None:
             assert attempt.decision is expected
@@ -235,6 +239,7 @@ def test_each_decision_is_the_engines(chain: Past, book: Rulebook) -> None:
         if attempt.decision.due_at is None:
             break
         counters = counters_after(counters, str(attempt.decision.paid_by))
+        paid = [*paid, Payment(str(attempt.decision.paid_by), now)]
         resources = attempt.decision.resources or {}
         due = attempt.decision.due_at
     stopped = [each for each in attempts if not each.decision or each.decision.action == "fail"]
