@@ -242,13 +242,13 @@ def test_people_see_the_templates(at: Project, played: Agent) -> None:
 
 
 def test_templates_cost_a_round_no_statement(at: Project, played: Agent) -> None:
-    counts = []
-    # The first round reads what later ones know.
-    for templates, cpu in (([], "4"), ([], "4"), ([GPU], "4"), ([GPU], "8")):
+    counts: dict[bool, list[int]] = {False: [], True: []}
+    # The first round reads what later ones know, and some do what is due every few seconds.
+    for templates, cpu in [([], "4"), ([GPU], "4"), ([GPU], "8")] * 2:
         waiting(at, 1, cpu)
         with CaptureQueriesContext(connection) as asked:
             (session,) = played.lease(node_templates=templates)
-        counts.append(len(asked))
+        counts[bool(templates)].append(len(asked))
         played.start(session)
         played.succeed(session)
-    assert len(set(counts[1:])) == 1
+    assert min(counts[False]) == min(counts[True])

@@ -5,8 +5,9 @@ takes it (migration 0088).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -57,6 +58,14 @@ def has_no_room(error: IntegrityError) -> bool:
     )
 
 
+class _Kind(NamedTuple):
+    """What says in which budgets a retry counts; many have it in common."""
+
+    project_id: int
+    queue_id: int
+    cause: str
+
+
 class BudgetGate:
     """The shared budgets of due retries: which of them have to wait, and what the others cost.
 
@@ -72,23 +81,31 @@ class BudgetGate:
         now: datetime,
     ):
         self._now = now
-        self._counting = {
-            session.id: counting
-            for session in ready
-            if (counting := _counting(session, decisions[session.id], scopes))
-        }
+        self._budgets: dict[_Kind, list[BudgetInForce]] = {}
+        self._kinds: dict[UUID, _Kind] = {}
+        for session in ready:
+            decision = decisions[session.id]
+            if decision.requested_by or decision.paid_by in UNCOUNTED:
+                continue
+            kind = _Kind(session.project_id, session.queue_id, decision.cause)
+            if kind not in self._budgets:
+                self._budgets[kind] = _counting(kind, scopes)
+            if self._budgets[kind]:
+                self._kinds[session.id] = kind
 
     @property
     def spent(self) -> bool:
         """Return whether the sweep found one of the budgets spent, some seconds ago."""
-        return any(each.spent for counting in self._counting.values() for each in counting)
+        return any(each.spent for budgets in self._budgets.values() for each in budgets)
 
     def over(self, ready: Sequence[LockedSession]) -> dict[UUID, str]:
         """Return those of the retries that have to wait, each with the key of the scope.
 
         It takes no lock: whether there is still room is judged when the transaction commits.
         """
-        limits = self._limits(each for session in ready for each in self._waits(session))
+        limits = {
+            each.scope: each.budget.limit for session in ready for each in self._waits(session)
+        }
         book = Book(standings_of(limits, now=self._now))
         over: dict[UUID, str] = {}
         for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.id)):
@@ -103,15 +120,21 @@ class BudgetGate:
         It is refused if a budget has no room for them, or an older chain waits for it:
         `has_no_room`.
         """
-        taken = Counter(each.scope for session in sent for each in self._counted(session))
-        if not taken:
-            return
-        limits = self._limits(each for session in sent for each in self._counted(session))
-        newest: dict[str, datetime] = {}
+        submitted: dict[_Kind, list[datetime]] = {}
         for session in sent:
-            for each in self._waits(session):
-                submitted = session.root_submitted_at
-                newest[each.scope] = max(newest.get(each.scope, submitted), submitted)
+            if kind := self._kinds.get(session.id):
+                submitted.setdefault(kind, []).append(session.root_submitted_at)
+        if not submitted:
+            return
+        taken: Counter[str] = Counter()
+        newest: dict[str, datetime] = {}
+        limits: dict[str, Limit] = {}
+        for kind, times in submitted.items():
+            for each in self._budgets[kind]:
+                limits[each.scope] = each.budget.limit
+                taken[each.scope] += len(times)
+                if each.budget.over is WhenOver.POSTPONE:
+                    newest[each.scope] = max(newest.get(each.scope, times[0]), *times)
         now = self._now.timestamp()
         rows = [
             (
@@ -123,22 +146,14 @@ class BudgetGate:
         minute = int(now) // MINUTE
         write(_CHARGE, [minute, *columns(rows)])
 
-    def _counted(self, session: LockedSession) -> Sequence[BudgetInForce]:
-        return self._counting.get(session.id, ())
-
     def _waits(self, session: LockedSession) -> list[BudgetInForce]:
         """Return the budgets for which a retry may have to wait."""
-        return [each for each in self._counted(session) if each.budget.over is WhenOver.POSTPONE]
+        kind = self._kinds.get(session.id)
+        budgets = self._budgets[kind] if kind else ()
+        return [each for each in budgets if each.budget.over is WhenOver.POSTPONE]
 
-    def _limits(self, budgets: Iterable[BudgetInForce]) -> dict[str, Limit]:
-        return {each.scope: each.budget.limit for each in budgets}
 
-
-def _counting(
-    session: LockedSession, decision: StoredDecision, scopes: Mapping[int, RetryScope]
-) -> list[BudgetInForce]:
-    """Return the budgets in which a retry counts."""
-    if decision.requested_by or decision.paid_by in UNCOUNTED:
-        return []
-    budgets = of_queue(scopes[session.project_id].budgets, session.queue_id)
-    return [each for each in budgets if each.counts(decision.cause)]
+def _counting(kind: _Kind, scopes: Mapping[int, RetryScope]) -> list[BudgetInForce]:
+    """Return the budgets in which a retry of this kind counts."""
+    budgets = of_queue(scopes[kind.project_id].budgets, kind.queue_id)
+    return [each for each in budgets if each.counts(kind.cause)]

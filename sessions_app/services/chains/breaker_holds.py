@@ -47,8 +47,11 @@ def breakers_holding(
     """
     held = []
     for each in sessions:
-        decision, breakers = decisions[each.id], scopes[each.project_id].breakers
-        if not breakers or decision.requested_by or decision.cause in PLATFORM_CAUSES:
+        breakers = scopes[each.project_id].breakers
+        if all(breaker.signature != each.failure_signature for breaker in breakers):
+            continue
+        decision = decisions[each.id]
+        if decision.requested_by or decision.cause in PLATFORM_CAUSES:
             continue
         breaker = holder(breakers, each.queue_id, each.failure_signature, str(each.id))
         if breaker is not None:

@@ -1,6 +1,6 @@
 """The past of chains, as far as their policies look at it: equal failures, retries in a window."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -28,27 +28,36 @@ class ChainPast(NamedTuple):
 
 
 NOTHING = ChainPast()
+_SIGNATURE = """CASE WHEN (s.progress -> 'advanced')::boolean THEN ''
+    ELSE s.failure_signature END"""
 MOST_READ = 50
 """Attempts of a chain that `PASTS` reads. Longer pasts are read by a statement of their own."""
 PASTS = f"""
-    SELECT json_agg(json_build_array(
-        l.id, reprise_chain_past(l.root_id, l.retry_count, {MOST_READ})))
-    FROM l WHERE l.retry_count BETWEEN 1 AND {MOST_READ} AND (l.retry_policies <> '[]'
+    SELECT json_object_agg(l.id, p.past)
+    FROM l CROSS JOIN LATERAL (
+        SELECT json_agg(json_build_array(a.retry_cause, a.signature, a.paid_by, a.decided_at))
+            AS past
+        FROM (
+            SELECT s.retry_cause, {_SIGNATURE} AS signature, d.paid_by, d.decided_at
+            FROM sessions_app_session s LEFT JOIN sessions_app_retrydecision d
+                ON d.session_id = s.id AND d.state = 'dispatched'
+            WHERE s.root_id = l.root_id AND s.retry_count < l.retry_count
+            ORDER BY s.retry_count DESC LIMIT {MOST_READ}) a) p
+    WHERE l.retry_count BETWEEN 1 AND {MOST_READ} AND (l.retry_policies <> '[]'
         OR l.retry_policy ->> 'stop_after_same' IS NOT NULL
         OR l.retry_policy ->> 'retry_window' IS NOT NULL)
 """
 """SQL of one value about the sessions of a table `l`, for `chain_pasts`: the earlier attempts of
-chains whose policies may look at them. Which of the named ones do is known later."""
+chains whose policies may look at them, newest first. Which of the named ones do is known later."""
 _CAUSES = frozenset(cause.value for cause in FAILURE_CAUSES)
 # Both parts walk the attempts of one chain along the index of their numbers.
-_STATEMENT = """
+_STATEMENT = f"""
     SELECT v.id, f.signatures, p.budgets, p.times
     FROM unnest(%(id)s::uuid[], %(root_id)s::uuid[], %(retry_count)s::int[], %(most)s::int[],
             %(since)s::timestamptz[]) AS v(id, root_id, retry_count, most, since)
     CROSS JOIN LATERAL (
         SELECT array_agg(b.failure_signature ORDER BY b.retry_count DESC) AS signatures FROM (
-            SELECT CASE WHEN (s.progress -> 'advanced')::boolean THEN ''
-                ELSE s.failure_signature END AS failure_signature, s.retry_count
+            SELECT {_SIGNATURE} AS failure_signature, s.retry_count
             FROM sessions_app_session s
             WHERE s.root_id = v.root_id AND s.retry_count < v.retry_count
                 AND s.retry_cause = ANY(%(causes)s::text[])
@@ -64,29 +73,26 @@ _STATEMENT = """
 
 
 def chain_pasts(
-    sessions: Sequence[tuple[LockedSession, Rulebook]],
+    groups: Iterable[tuple[Sequence[LockedSession], Rulebook]],
     now: datetime,
-    read: Sequence[tuple[str, Sequence[Any]]] = (),
+    read: Mapping[str, Sequence[Any]],
 ) -> dict[UUID, ChainPast]:
     """Return the past of the chains of failed sessions by session, before these failures.
 
-    `read` is the value of `PASTS`. One statement reads what it lacks; none if no policy looks at
-    the past. Leaves out what no policy looks at.
+    A group of sessions has the rules in common. `read` is the value of `PASTS`. One statement reads
+    what it lacks; none if no policy looks at the past. Leaves out what no policy looks at.
     """
-    rows = [
-        (session, max(rules.most_same - 1, 0), _since(rules.longest_window, now))
-        for session, rules in sessions
-        if session.retry_count and (rules.most_same or rules.longest_window)
-    ]
-    if not rows:
-        return {}
-    known = {UUID(key): attempts for key, attempts in read}
-    found = {
-        session.id: _past(known[session.id], most, since)
-        for session, most, since in rows
-        if session.id in known
-    }
-    rest = [row for row in rows if row[0].id not in found]
+    found: dict[UUID, ChainPast] = {}
+    rest: list[tuple[LockedSession, int, datetime]] = []
+    for sessions, rules in groups:
+        if not (rules.most_same or rules.longest_window):
+            continue
+        most, since = max(rules.most_same - 1, 0), _since(rules.longest_window, now)
+        for session in sessions:
+            if attempts := read.get(str(session.id)):
+                found[session.id] = _past(attempts, most, since)
+            elif session.retry_count:
+                rest.append((session, most, since))
     return found | _read(rest) if rest else found
 
 

@@ -1,7 +1,6 @@
 """Children: the next attempts of chains whose last one failed, with their related rows."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from retry.engine.budgets import MANUAL_BUDGET, marks_after
 from retry.engine.decide import counters_after, max_attempts, open_budgets
 from retry.policies.inline import parse_policy_json, whole
 from retry.policies.limits import stored_number
+from retry.policies.matching import NamedPolicy
 from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
@@ -99,6 +99,7 @@ class Child:
     job_set: str
     retry_count: int
     counters: dict[str, int]
+    marks: dict[str, int]
     spec_id: UUID | None
     status: Status = Status.PENDING
     event_seq: int = 0
@@ -154,12 +155,15 @@ def _child(retry: Retry) -> Child:
         job_set=parent.job_set,
         retry_count=parent.retry_count + 1,
         counters=counters_after(parent.retry_counters, retry.paid_by),
+        marks=marks_after(
+            parent.retry_counters, parent.retry_marks or {}, advanced=bool(parent.advanced)
+        ),
         spec_id=uuid7() if retry.takes_new_spec else None,
     )
 
 
 def _dumped(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else json.dumps(value)
+    return None if value is None else json_text(value)
 
 
 _Pairs = Sequence[tuple[Retry, Child]]
@@ -229,14 +233,8 @@ _GIVEN: dict[str, _Source] = {
     "avoid_node": lambda retry, _: retry.decision.avoid_node if retry.decision else "",
     "avoid_executors": lambda retry, _: json_text(retry.avoid_executors),
     "changes": lambda retry, _: _dumped(changes_shown(retry.changes)),
-    "retry_marks": lambda retry, _: _dumped(_marks(retry.parent) or None),
+    "retry_marks": lambda _, child: _dumped(child.marks or None),
 }
-
-
-def _marks(parent: LockedSession) -> dict[str, int]:
-    return marks_after(
-        parent.retry_counters, parent.retry_marks or {}, advanced=bool(parent.advanced)
-    )
 
 
 def _max_retries(retry: Retry) -> int | None:
@@ -340,18 +338,28 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
         ((retry.parent.project_id, retry.parent.retry_policies) for retry, _ in pairs),
         versions_of(scopes),
     )
+    known: dict[tuple[Hashable, ...], int | None] = {}
     rows = []
     for retry, child in pairs:
         parent = retry.parent
-        scope = scopes[parent.project_id]
-        policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
-        applying = applied(named[parent.project_id], parent.retry_policies)
-        unspent = open_budgets(
-            parent.session_type, child.counters, policy, applying, _marks(parent)
+        # Most of a batch have all of this in common.
+        key = (
+            *(parent.project_id, parent.session_type, parent.retry_policy, parent.retry_policies),
+            *(child.retry_count, tuple(child.counters.items()), tuple(child.marks.items())),
         )
-        attempts = max_attempts(child.retry_count, unspent, scope.settings)
-        rows.append(_audit(retry, child, attempts))
+        if key not in known:
+            policies = applied(named[parent.project_id], parent.retry_policies)
+            known[key] = _max_attempts(parent, child, policies, scopes[parent.project_id])
+        rows.append(_audit(retry, child, known[key]))
     return rows
+
+
+def _max_attempts(
+    parent: LockedSession, child: Child, named: Sequence[NamedPolicy], scope: RetryScope
+) -> int | None:
+    policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
+    unspent = open_budgets(parent.session_type, child.counters, policy, named, child.marks)
+    return max_attempts(child.retry_count, unspent, scope.settings)
 
 
 def _audit(retry: Retry, child: Child, attempts: int | None) -> AuditRow:

@@ -13,7 +13,7 @@ from django.db import connection
 
 from retry.breakers import holder
 from retry.engine.budgets import marks_after
-from retry.engine.decide import Chain, Decision, Rulebook, Settings, decide
+from retry.engine.decide import Chain, Decision, Rulebook, decide
 from retry.evidence.causes import RetryCause
 from retry.evidence.termination import Termination
 from retry.policies.inline import parse_policy_json
@@ -54,14 +54,14 @@ class Known(NamedTuple):
 
     scopes: Mapping[int, RetryScope]
     """Those of their projects."""
-    pasts: Sequence[Any]
+    pasts: Mapping[str, Sequence[Any]]
     """The value of `PASTS`."""
 
     @classmethod
     def of(cls, value: Sequence[Any], sessions: Iterable[LockedSession]) -> "Known":
         """Return what the value of `KNOWN` says about the sessions that it is of."""
         scopes, pasts = value
-        return cls(scopes_in(scopes, (session.project_id for session in sessions)), pasts or ())
+        return cls(scopes_in(scopes, (session.project_id for session in sessions)), pasts or {})
 
 
 class _Spec(NamedTuple):
@@ -73,6 +73,21 @@ class _Spec(NamedTuple):
 
 
 _UNREAD = _Spec({}, 0.0, None)
+
+
+class _Rules(NamedTuple):
+    """What says which rules decide about a session; many have it in common."""
+
+    project_id: int
+    queue_id: int
+    retry_policy: str
+    retry_policies: tuple[str, ...]
+
+
+def _rules_of(session: LockedSession) -> _Rules:
+    return _Rules(
+        session.project_id, session.queue_id, session.retry_policy, session.retry_policies
+    )
 
 
 class Decider:
@@ -93,18 +108,24 @@ class Decider:
         self._now = now
         self._unconfirmed = unconfirmed
         if known is None:
-            known = Known(retry_scopes({session.project_id for session in sessions}), ())
+            known = Known(retry_scopes({session.project_id for session in sessions}), {})
         self._scopes = known.scopes
-        found = named_policies(
-            ((each.project_id, each.retry_policies) for each in sessions), versions_of(self._scopes)
+        groups: dict[_Rules, list[LockedSession]] = {}
+        for session in sessions:
+            groups.setdefault(_rules_of(session), []).append(session)
+        named = named_policies(
+            ((rules.project_id, rules.retry_policies) for rules in groups),
+            versions_of(self._scopes),
         )
-        self._named = {
-            each.id: applied(found[each.project_id], each.retry_policies) for each in sessions
+        self._rulebooks = {
+            rules: self._rulebook(rules, named[rules.project_id]) for rules in groups
         }
         self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
-        self._rulebooks = {each.id: self._rulebook(each) for each in sessions}
-        rulebooks = [(each, self._rulebooks[each.id]) for each in sessions]
-        self._pasts = chain_pasts(rulebooks, now, known.pasts)
+        self._pasts = chain_pasts(
+            ((members, self._rulebooks[rules]) for rules, members in groups.items()),
+            now,
+            known.pasts,
+        )
 
     def decide(
         self,
@@ -146,7 +167,7 @@ class Decider:
                 gave_way=session.gave_way_to is not None,
                 title=title,
             ),
-            self._rulebooks[session.id],
+            self._rulebooks[_rules_of(session)],
             self._now,
             random.random(),  # noqa: S311  # spreads load, guards nothing
         )
@@ -178,23 +199,20 @@ class Decider:
             (session.terminating_at or self._now) if preempted else None,
         )
 
-    def _rulebook(self, session: LockedSession) -> Rulebook:
-        scope = self._scopes[session.project_id]
+    def _rulebook(self, rules: _Rules, named: Mapping[str, NamedPolicy]) -> Rulebook:
+        scope = self._scopes[rules.project_id]
+        spent = spent_budgets(scope.budgets, rules.queue_id)
         return Rulebook(
-            parse_policy_json(session.retry_policy),
-            self._named[session.id],
+            parse_policy_json(rules.retry_policy),
+            applied(named, rules.retry_policies),
             scope.categories,
             scope.bounds,
-            self._settings(scope, session.queue_id),
+            replace(scope.settings, spent=spent) if spent else scope.settings,
         )
 
-    def _settings(self, scope: RetryScope, queue_id: int) -> Settings:
-        spent = spent_budgets(scope.budgets, queue_id)
-        return replace(scope.settings, spent=spent) if spent else scope.settings
-
     def _looks_at_spec(self, session: LockedSession) -> bool:
-        named: tuple[NamedPolicy, ...] = self._named[session.id]
         graced = session.terminating_at is not None or session.id in self._unconfirmed
+        named = self._rulebooks[_rules_of(session)].named
         return graced or any(each.grows_memory for each in named)
 
 

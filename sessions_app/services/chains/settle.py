@@ -94,9 +94,9 @@ def settle_locked(
             failure,
             advanced=bool(told.get("progress", {}).get("advanced")),
         )
-        if told:
-            end = replace(end, columns=end.columns | told)  # noqa: PLW2901  # completed
-        changes.append(_change(session, end, decision, now, failure))
+        change = _change(session, end, decision, now, failure)
+        change.set |= told
+        changes.append(change)
         if decision is not None:
             avoided = session.executor if end.avoid_executor else ""
             decisions.append(decider.record(session, decision, end.termination, avoided))
