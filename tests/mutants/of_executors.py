@@ -130,7 +130,9 @@ LEASES = (
                 "pass",
             ),
         ),
-        unit("test_preemption_plans.py::test_plans_one_after_the_other_hold_together"),
+        unit(
+            "test_preemption_plans.py::test_the_room_that_one_taker_gets_is_not_planned_for_the_next"
+        ),
     ),
     Mutant(
         "lease-call-that-was-overtaken",

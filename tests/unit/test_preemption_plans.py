@@ -23,7 +23,7 @@ from scheduler.core.preemption import (
     queues_below,
     shares,
 )
-from scheduler.core.preemption_plans import FAIR_SHARE, Plans, Rate
+from scheduler.core.preemption_plans import FAIR_SHARE, PRIORITY, Plans, Rate
 
 NODES = ("a", "b", "c")
 WHOLE = 8
@@ -238,6 +238,17 @@ def test_plans_one_after_the_other_hold_together(
         taken = Counter(plan.nodes[0] for plan in made)
         for name, times in taken.items():
             assert left[name].holds(Ask(wanted.ask.amounts, times), {}, 0) == times
+
+
+def test_the_room_that_one_taker_gets_is_not_planned_for_the_next() -> None:
+    running = [run(1, "a", cpu=8, lost=1), run(2, "b", cpu=8, lost=2), run(3, "c", cpu=8, lost=3)]
+    plans, before = Plans(running, NO_SHARES, 100), room(running)
+    for victim in (1, 2, 3):
+        plan = plans.plan(taker(8), PRIORITY, before)
+        assert ids(plan) == [victim]
+        assert plan is not None
+        plans.book(taker(8), plan)
+    assert plans.plan(taker(8), PRIORITY, before) is None
 
 
 def test_a_session_that_lacks_a_slot_only_takes_that_of_the_first_in_order() -> None:
