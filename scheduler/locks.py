@@ -99,24 +99,25 @@ def note_progress(executor: str, told: Sequence[tuple[UUID, int, str]]) -> None:
 
 
 _TOKENS = """
-    SELECT nextval('scheduler_fencing_token') FROM generate_series(1, %s)
+    SELECT nextval('scheduler_fencing_token'), clock_timestamp() FROM generate_series(1, %s)
     WHERE (SELECT reprise_server_known())
 """
 
 
-def next_fencing_tokens(count: int) -> list[int]:
-    """Return fresh fencing tokens, ascending; no token is ever returned twice.
+def next_fencing_tokens(count: int) -> tuple[list[int], datetime]:
+    """Return fresh fencing tokens, ascending, with the clock of the database. `count` is above 0.
 
-    Raises `OperationalError` while the database is on an unknown server: the previous server may
-    have given out the same tokens. The connection is then checked again before it is used.
+    No token is ever returned twice. Raises `OperationalError` while the database is on an unknown
+    server: the previous server may have given out the same tokens. The connection is then checked
+    again before it is used.
     """
     with connection.cursor() as cursor:
         cursor.execute(_TOKENS, [count])
-        tokens = [row[0] for row in cursor.fetchall()]
-    if count and not tokens:
+        rows = cursor.fetchall()
+    if not rows:
         connection.connect_anew()  # type: ignore[attr-defined]  # of our own backend
         raise OperationalError("the database is on another server than before; try again")
-    return tokens
+    return [token for token, _ in rows], rows[-1][1]
 
 
 _SCANS = "SELECT " + ", ".join(

@@ -155,7 +155,7 @@ def schedule(project: Project, owner: User, **fields: Any) -> Schedule:
 
 def start(session: Session, executor: str = "") -> Session:
     """Let a session run on `node-1` under a token, without a lease; `executor` is only a name."""
-    (token,) = next_fencing_tokens(1)
+    (token,), _ = next_fencing_tokens(1)
     for status, time_field in ((Status.SCHEDULED, "scheduled_at"), (Status.RUNNING, "started_at")):
         with transaction.atomic():
             (locked,) = lock_sessions([session.pk])

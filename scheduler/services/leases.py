@@ -1,7 +1,6 @@
 """Leases: grant them to an executor, delete them, and tell the executor which runs to stop."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -61,7 +60,7 @@ def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, 
     now = database_now()
     found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
     found.run()
-    tokens = _write_leases(found, executor, now) if found.sessions else {}
+    tokens = _write_leases(found, executor) if found.sessions else {}
     labels = {each["name"]: each["labels"] for each in executor.node_templates}
     selectors = {session: labels[name] for session, name in found.templates.items()}
     places = Places(found.avoided, found.nodes, found.left_out, selectors)
@@ -111,12 +110,14 @@ _INSERT = """
 """
 
 
-def _write_leases(found: Allocation, executor: Executor, now: datetime) -> dict[UUID, int]:
-    """Write the leases. Return the fencing token of each session."""
+def _write_leases(found: Allocation, executor: Executor) -> dict[UUID, int]:
+    """Write the leases. Return the fencing token of each session.
+
+    They begin after the claim of their sessions, some of which came after the round had begun.
+    """
     sessions = found.sessions
-    tokens = dict(
-        zip((session.id for session in sessions), next_fencing_tokens(len(sessions)), strict=True)
-    )
+    fresh, now = next_fencing_tokens(len(sessions))
+    tokens = dict(zip((session.id for session in sessions), fresh, strict=True))
     sessions_change(
         [
             Change(

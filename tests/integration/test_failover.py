@@ -34,7 +34,7 @@ STATE = """
     SELECT reprise_epoch(), reprise_server_known(),
         (SELECT count(*) FROM sessions_app_auditentry WHERE action = 'database.failover')
 """
-LEASES = "from scheduler.locks import next_fencing_tokens; print(next_fencing_tokens(1)[0])"
+LEASES = "from scheduler.locks import next_fencing_tokens; print(next_fencing_tokens(1)[0][0])"
 
 
 def one(connection: "psycopg.Connection[Any]", sql: str) -> tuple[Any, ...]:

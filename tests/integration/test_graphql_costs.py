@@ -76,7 +76,7 @@ def world() -> Graph:
         executor = Executor.objects.create(name=f"e{number}", nodes=machines)
         executor.projects.set([session.project])
         Node.objects.create(executor=executor, name="n0", address=f"e{number}/n0")
-        (token,) = next_fencing_tokens(1)
+        (token,), _ = next_fencing_tokens(1)
         Lease.objects.create(
             session=session, executor=executor, fencing_token=token, granted_at=timezone.now()
         )

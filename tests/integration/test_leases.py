@@ -8,7 +8,9 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from podspec.quantity import LARGEST
+from scheduler.allocation.round import Allocation
 from scheduler.models import Executor, Lease
+from scheduler.services import leases
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -79,6 +81,22 @@ def test_no_more_is_leased_than_the_executor_takes(at: Project, played: Agent) -
     assert len(played.lease(limits={"max_sessions": 3})) == 3
     assert played.lease(limits={"max_sessions": 3}) == []
     assert len(played.lease(limits={"max_sessions": 4})) == 1
+
+
+def test_what_comes_during_a_round_is_not_leased_before_it_came(
+    at: Project, played: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LateSubmission(Allocation):
+        def run(self) -> None:
+            submit(at)
+            super().run()
+
+    submit(at)
+    monkeypatch.setattr(leases, "Allocation", LateSubmission)
+    assert len(played.lease()) == 2
+    for lease in Lease.objects.select_related("session"):
+        assert lease.granted_at == lease.session.scheduled_at
+        assert lease.granted_at >= lease.session.created_at
 
 
 def test_sessions_that_do_not_fit_are_passed_over(at: Project, played: Agent) -> None:

@@ -46,8 +46,8 @@ FENCING = (
         (
             Edit(
                 "scheduler.locks:next_fencing_tokens",
-                "[row[0] for row in cursor.fetchall()]",
-                "[cursor.fetchall()[0][0]] * count",
+                "[token for token, _ in rows]",
+                "[rows[0][0]] * count",
             ),
         ),
         integration("fold.py::test_the_log_folds_to_the_row_at_every_moment"),
