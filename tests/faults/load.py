@@ -75,7 +75,12 @@ def _by_class(random: Random) -> dict[str, Any]:
     if drawn < URGENTLY + LONG:
         course = json.dumps({"seconds": [7, 0.5]})
         resources = {"cpu": str(NODE_CPU // 2 + 1), "memory": "1Gi"}
-        return {"resources": resources, "environ": {"REPRISE_SIMULATE": course}}
+        # One pod holds a node. A session of more pods than there are nodes would wait for ever.
+        return {
+            "resources": resources,
+            "environ": {"REPRISE_SIMULATE": course},
+            "cluster_size": 1,
+        }
     return {}
 
 
