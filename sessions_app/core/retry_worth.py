@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -70,30 +71,43 @@ class Attempt(NamedTuple):
         return max((self.finished_at - self.started_at).total_seconds(), 0.0)
 
     @property
-    def values(self) -> dict[Dimension, str]:
-        """Return its value in each dimension in which it has one."""
-        found = {
-            Dimension.QUEUE: self.queue,
-            Dimension.OWNER: self.owner,
-            Dimension.IMAGE: self.image,
-            Dimension.NODE: node_address(self.executor, self.node),
-        }
-        if self.failed:
-            found |= {
-                Dimension.CAUSE: self.cause,
-                Dimension.RULE: self.rule,
-                Dimension.POLICY: self.rule.rpartition("/")[0],
-                Dimension.SIGNATURE: self.signature,
-            }
-        return {Dimension.ALL: "", **{key: value for key, value in found.items() if value}}
+    def values(self) -> "tuple[Value, ...]":
+        """Return each dimension in which it has a value, with that."""
+        told = (self.cause, self.rule, self.signature) if self.failed else None
+        return _values(self.queue, self.owner, self.image, self.executor, self.node, told)
 
     def has(self, wanted: Mapping[Dimension, str]) -> bool:
         """Return whether it has these values; its node may be given by its name alone."""
-        own = self.values
+        own = dict(self.values)
         return all(
             is_node(own.get(key, ""), value) if key is Dimension.NODE else own.get(key) == value
             for key, value in wanted.items()
         )
+
+
+Value = tuple[Dimension, str]
+
+
+# Many attempts have all of it in common.
+@lru_cache(maxsize=4096)
+def _values(
+    queue: str, owner: str, image: str, executor: str, node: str, failure: tuple[str, ...] | None
+) -> tuple[Value, ...]:
+    found = {
+        Dimension.QUEUE: queue,
+        Dimension.OWNER: owner,
+        Dimension.IMAGE: image,
+        Dimension.NODE: node_address(executor, node),
+    }
+    if failure is not None:
+        cause, rule, signature = failure
+        found |= {
+            Dimension.CAUSE: cause,
+            Dimension.RULE: rule,
+            Dimension.POLICY: rule.rpartition("/")[0],
+            Dimension.SIGNATURE: signature,
+        }
+    return (Dimension.ALL, ""), *((key, value) for key, value in found.items() if value)
 
 
 @dataclass(slots=True)
@@ -129,34 +143,47 @@ class Worth:
             self.recoveries[bucket] = self.recoveries.get(bucket, 0) + chains
 
 
-Value = tuple[Dimension, str]
-
-
 def worth_of(
     state: str, attempts: Sequence[Attempt], having: Mapping[Dimension, str] | None = None
 ) -> dict[Value, Worth]:
-    """Return what an ended chain adds, by dimension and value.
+    """Return what an ended chain adds, by dimension and value: see `chain_add`."""
+    found: dict[Value, Worth] = {}
+    chain_add(found, state, attempts, having)
+    return found
+
+
+def chain_add(
+    found: dict[Value, Worth],
+    state: str,
+    attempts: Sequence[Attempt],
+    having: Mapping[Dimension, str] | None = None,
+) -> None:
+    """Add an ended chain to figures by dimension and value.
 
     `state` is the retry state in which it ended, and `attempts` are all it had until then, in
     order. The chain counts under each value that one of its attempts has; what an attempt took
     counts under its own values. Attempts that do not have all values of `having` are left out.
     """
-    found: dict[Value, Worth] = {}
+    own: dict[Value, Worth] = {}
     kept = kept_parts(attempts)
     for at, attempt in enumerate(attempts):
-        following = attempts[at + 1] if at + 1 < len(attempts) else None
-        if not attempt.has(having or {}):
+        if having and not attempt.has(having):
             continue
-        for value in attempt.values.items():
-            each = found.setdefault(value, Worth())
+        ran = attempt.ran
+        wasted = ran * (1 - kept[at]) if attempt.failed else 0.0
+        waiting = _waited(attempt, attempts[at + 1]) if at + 1 < len(attempts) else 0.0
+        for value in attempt.values:
+            each = own.get(value) or found.get(value)
+            if each is None:
+                each = found[value] = Worth()
+            own[value] = each
             each.attempts += 1
-            each.run += attempt.ran
-            each.wasted += attempt.ran * (1 - kept[at]) if attempt.failed else 0.0
-            each.waiting += _waited(attempt, following)
+            each.run += ran
+            each.wasted += wasted
+            each.waiting += waiting
     chain = _chain(state, attempts)
-    for each in found.values():
+    for each in own.values():
         each.add(chain)
-    return found
 
 
 def kept_parts(attempts: Sequence[Attempt]) -> list[float]:
@@ -180,10 +207,8 @@ def kept_parts(attempts: Sequence[Attempt]) -> list[float]:
     return found
 
 
-def _waited(attempt: Attempt, following: Attempt | None) -> float:
+def _waited(attempt: Attempt, following: Attempt) -> float:
     """Return the seconds until the next attempt ran, or ended without having run."""
-    if following is None:
-        return 0.0
     until = following.started_at or following.finished_at
     return max((until - attempt.finished_at).total_seconds(), 0.0)
 

@@ -1,6 +1,6 @@
 """What the ends of a stretch of the log add to the figures of failures."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -76,6 +76,17 @@ class Figures:
     hours: dict[Place, Added] = field(default_factory=dict)
     grown: set[int] = field(default_factory=set)
     """The projects that may have more signatures than before."""
+    _hours_of: dict[tuple[Hashable, ...], list[Added]] = field(default_factory=dict)
+    """The figures of hours to which ends add that have all of this in common."""
+
+    def hours_of(self, ended: Ended, hour: datetime, key: str) -> list[Added]:
+        """Return the figures of the hour to which an end adds."""
+        at = (ended.project_id, ended.queue, ended.image, ended.node, hour, key)
+        if at not in self._hours_of:
+            self._hours_of[at] = [
+                self.hours.setdefault(place, Added()) for place in _places(ended, hour, key)
+            ]
+        return self._hours_of[at]
 
 
 def keys_of(ends: Iterable[Ended]) -> set[tuple[int, str]]:
@@ -106,7 +117,7 @@ def figures_of(
         if not ended.failed:
             for key in {key for key in ended.earlier if (ended.project_id, key) in taken}:
                 seen = found.signatures.setdefault((ended.project_id, key), Seen())
-                for each in (seen, *_hours(found, ended, hour, key)):
+                for each in (seen, *found.hours_of(ended, hour, key)):
                     each.recovered += 1
             continue
         key, at = ended.key, (ended.project_id, hour)
@@ -121,7 +132,7 @@ def figures_of(
             # `OTHER` is a signature, too, and may be a new one.
             found.grown.add(ended.project_id)
         found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, ended.key)
-        for added in _hours(found, ended, hour, key):
+        for added in found.hours_of(ended, hour, key):
             added.failure(ended, ended.key)
     return found
 
@@ -131,8 +142,7 @@ def hour_of(time: datetime) -> datetime:
     return time.replace(minute=0, second=0, microsecond=0)
 
 
-def _hours(found: Figures, ended: Ended, hour: datetime, key: str) -> list[Added]:
-    """Return the figures of the hour to which an end adds."""
+def _places(ended: Ended, hour: datetime, key: str) -> list[Place]:
     values = {
         Dimension.ALL: "",
         Dimension.QUEUE: ended.queue,
@@ -140,9 +150,7 @@ def _hours(found: Figures, ended: Ended, hour: datetime, key: str) -> list[Added
         Dimension.NODE: ended.node,
     }
     return [
-        found.hours.setdefault(
-            Place(ended.project_id, dimension.value, value[:VALUE_LENGTH], hour, key), Added()
-        )
+        Place(ended.project_id, dimension.value, value[:VALUE_LENGTH], hour, key)
         for dimension, value in values.items()
         if value or dimension is Dimension.ALL
     ]

@@ -13,8 +13,16 @@ from sessions_app.eventlog.places import STRETCH, stretch_range
 SLICE = 2_000
 """Maximum number of events that one transaction passes over."""
 
-# An archived session has no row any more: then its log says the same. `r` is its last event and
-# `b` that of the root, which has the specification of the chain.
+# The last event of an archived session. Without the limit PostgreSQL would look for it for every
+# session.
+_LAST_EVENT = """
+    LATERAL (SELECT a.data FROM sessions_app_sessionevent a
+        WHERE s.id IS NULL AND a.session_id = {id} AND a.type = 'session.archived' LIMIT 1)
+"""
+_OF_ATTEMPT = _LAST_EVENT.format(id="e.session_id")
+_OF_ROOT = _LAST_EVENT.format(id="e.root_id")
+# An archived session has no row any more: then its log says the same. `r` is its last event and `b`
+# that of the root, which has the specification of the chain.
 _ENDS = f"""
     SELECT e.project_id, e.session_id, e.time, e.type = 'session.error',
         coalesce(e.data->>'failure_signature', ''), coalesce(e.data->>'retry_cause', ''),
@@ -44,10 +52,8 @@ _ENDS = f"""
     LEFT JOIN sessions_app_session s ON s.id = e.session_id
     LEFT JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_queue q ON q.id = s.queue_id
-    LEFT JOIN sessions_app_sessionevent r ON s.id IS NULL AND r.session_id = e.session_id
-        AND r.type = 'session.archived'
-    LEFT JOIN sessions_app_sessionevent b ON s.id IS NULL AND b.session_id = e.root_id
-        AND b.type = 'session.archived'
+    LEFT JOIN {_OF_ATTEMPT} AS r ON true
+    LEFT JOIN {_OF_ROOT} AS b ON true
     WHERE (e.type = 'session.error' AND e.data->>'failure_signature' <> ''
             OR e.type = 'session.terminated' AND e.attempt > 0)
     ORDER BY e.xid, e.id

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 
 from sessions_app.core.node_addresses import node_name
-from sessions_app.core.retry_worth import Dimension, Worth, worth_of
+from sessions_app.core.retry_worth import Dimension, Value, Worth, chain_add
 from sessions_app.db.bulk import array, columns
 from sessions_app.models.reports import VALUE_LENGTH
 from sessions_app.services.failures.chain_ends import ChainEnd, Ends
@@ -118,11 +118,13 @@ def worth_forget(before: date, limit: int) -> int:
 
 
 def _figures(ends: Iterable[ChainEnd]) -> Figures:
-    found: Figures = {}
+    days: dict[tuple[int, date], dict[Value, Worth]] = {}
     for end in ends:
-        day = end.day.isoformat()
-        for (dimension, value), worth in worth_of(end.state, end.attempts).items():
-            place = Place(end.project_id, dimension.value, day, value[:VALUE_LENGTH])
+        chain_add(days.setdefault((end.project_id, end.day), {}), end.state, end.attempts)
+    found: Figures = {}
+    for (project_id, day), values in days.items():
+        for (dimension, value), worth in values.items():
+            place = Place(project_id, dimension.value, day.isoformat(), value[:VALUE_LENGTH])
             found.setdefault(place, Worth()).add(worth)
     return found
 
