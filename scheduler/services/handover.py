@@ -52,7 +52,7 @@ _READ = f"""
                 e.creation_id, 'status', e.status, 'exit_code', e.exit_code) ORDER BY e.place)::text
             FROM sessions_app_dependency e WHERE e.root_id = s.root_id) END,
         k.name,
-        jsonb_build_object(
+        json_build_object(
             'image', c.image, 'command', c.command, 'environ', c.environ,
             'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
             'batch_timeout', c.batch_timeout,
