@@ -5,7 +5,7 @@ from django.db import migrations
 # What a transaction makes of shared budgets is charged by its commit. One lock for all guards them,
 # and all other dispatchers wait for it: so it is held while PostgreSQL charges and flushes its log,
 # and for no round trip. The row is gone before anybody sees it, hence no log of it.
-_CHARGE = """
+_TABLE = """
 CREATE UNLOGGED TABLE sessions_app_retrycharge (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     minute bigint NOT NULL,
@@ -17,7 +17,9 @@ CREATE UNLOGGED TABLE sessions_app_retrycharge (
     bursts bigint[] NOT NULL,
     newest timestamptz[] NOT NULL
 );
-CREATE FUNCTION reprise_charge_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
+"""
+CHARGE = """
+CREATE OR REPLACE FUNCTION reprise_charge_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock({lock});
     IF EXISTS (
@@ -47,9 +49,11 @@ BEGIN
     DELETE FROM sessions_app_retrycharge WHERE id = NEW.id;
     RETURN NULL;
 END $$;
+""".format(lock=0x5245_000E, constraint="retry_budget_has_room")
+_TRIGGER = """
 CREATE CONSTRAINT TRIGGER retry_charge AFTER INSERT ON sessions_app_retrycharge
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION reprise_charge_budgets();
-""".format(lock=0x5245_000E, constraint="retry_budget_has_room")
+"""
 _NO_CHARGE = """
 DROP TABLE sessions_app_retrycharge;
 DROP FUNCTION reprise_charge_budgets;
@@ -77,6 +81,6 @@ class Migration(migrations.Migration):
     dependencies = [("sessions_app", "0087_config_version")]
 
     operations = [
-        migrations.RunSQL(_CHARGE, _NO_CHARGE),
+        migrations.RunSQL(_TABLE + CHARGE + _TRIGGER, _NO_CHARGE),
         migrations.RunSQL(_PAST, "DROP FUNCTION reprise_chain_past"),
     ]

@@ -10,7 +10,11 @@ SCOPE_LENGTH = 40
 
 
 class RetryBudgetMinute(models.Model):
-    """What a scope with a shared budget did in one minute."""
+    """What a scope with a shared budget did in one minute.
+
+    What commits charged side by side has rows of its own until the sweep merges them, at one of the
+    first seconds of the minute: one row would let them wait for each other.
+    """
 
     scope = models.CharField(max_length=SCOPE_LENGTH)
     minute = models.DateTimeField()

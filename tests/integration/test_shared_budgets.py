@@ -11,13 +11,20 @@ from uuid import uuid4
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, connection, transaction
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
 from retry.shared_budgets import Standing
 from sessions_app.db import steps
 from sessions_app.in_force.retry_scope import retry_scopes
-from sessions_app.locks import LockedSession, database_now, lock_sessions, read_decisions
+from sessions_app.locks import (
+    AdvisoryLock,
+    LockedSession,
+    database_now,
+    lock_sessions,
+    read_decisions,
+)
 from sessions_app.models import (
     FailureReader,
     Project,
@@ -39,7 +46,7 @@ from sessions_app.services.sessions.cancel import chains_cancel
 from tests.factories import policy, project, queue, submit
 from tests.integration.test_storm_limits import due_again, limits
 from tests.invariants import check_all
-from tests.racing import race
+from tests.racing import race, uncommitted
 
 FAILED = Termination(exit_code=1)
 PREEMPTED = Termination(conditions=("Preempted",))
@@ -355,6 +362,52 @@ def test_two_dispatchers_never_go_over_it(at: Project, owner: User) -> None:
     assert Session.objects.exclude(parent=None).count() == 7
     assert retries_counted(f"project:{at.pk}") == 7
     assert check_all() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_few_retries_are_charged_side_by_side_while_there_is_room(at: Project, owner: User) -> None:
+    """With room for 128 retries more than theirs, commits do not wait for each other."""
+    budget(at, burst=140)
+    key = f"project:{at.pk}"
+    failed(at, owner, 2)
+    with uncommitted(_charging):
+        assert retries_dispatch(1).dispatched == 1
+    (part,) = RetryBudgetMinute.objects.filter(scope=key)
+    assert 1 <= part.minute.second <= 8
+    budget(at, burst=128)
+    assert retries_dispatch(1).dispatched == 1
+    assert retries_counted(key) == 2
+    assert RetryBudgetMinute.objects.filter(scope=key, minute__second=0, retries=1).exists()
+    later = F("minute") - timedelta(minutes=3)
+    RetryBudgetMinute.objects.filter(retries__gt=0).update(minute=later)
+    budgets_sweep()
+    (merged,) = RetryBudgetMinute.objects.filter(scope=key, retries__gt=0)
+    assert (merged.retries, merged.minute.second) == (2, 0)
+
+
+def _charging() -> None:
+    """Do as a commit does that charges a budget with room."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock_shared(%s)", [AdvisoryLock.BUDGET_CHARGES])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_who_charge_side_by_side_never_go_over_it(at: Project, owner: User) -> None:
+    budget(at, burst=160)
+    failed(at, owner, 200)
+    sent = race(*[partial(_dispatch_singly, 25)] * 8)
+    assert sum(sent) <= 160
+    parts = RetryBudgetMinute.objects.filter(minute__second__gt=0)
+    assert len(parts) > 1
+    while retries_dispatch().dispatched:
+        pass
+    assert Session.objects.exclude(parent=None).count() == retries_counted(f"project:{at.pk}")
+    assert retries_counted(f"project:{at.pk}") == 160
+    assert check_all() == []
+
+
+def _dispatch_singly(times: int) -> int:
+    return sum(retries_dispatch(1).dispatched for _ in range(times))
 
 
 def refused(gate: BudgetGate, sent: list[LockedSession]) -> bool:

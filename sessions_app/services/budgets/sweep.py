@@ -33,6 +33,8 @@ from sessions_app.services.budgets.charging import UNCOUNTED, minutes_add
 
 SLICE = 10_000
 """Maximum number of events that one transaction passes over."""
+_LATE = timedelta(minutes=2)
+"""After so long nothing more is charged in a minute, as a rule; what is, is merged later."""
 TASK_SECONDS = 10.0
 """Seconds for which one run goes on; the next one continues."""
 
@@ -81,6 +83,18 @@ _JUDGE = """
 """
 _FORGET_MINUTES = """
     DELETE FROM sessions_app_retrybudgetminute WHERE minute < %s OR NOT scope = ANY(%s::text[])
+"""
+# Commits that charged side by side have a row each, of one second of the minute (migration 0090).
+_MERGE = """
+    WITH parts AS (
+        DELETE FROM sessions_app_retrybudgetminute
+        WHERE minute < %s AND extract(second FROM minute) > 0
+        RETURNING scope, date_trunc('minute', minute) AS minute, first_attempts, retries)
+    INSERT INTO sessions_app_retrybudgetminute AS m (scope, minute, first_attempts, retries)
+    SELECT scope, minute, sum(first_attempts), sum(retries) FROM parts
+    GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (scope, minute) DO UPDATE SET retries = m.retries + excluded.retries,
+        first_attempts = m.first_attempts + excluded.first_attempts
 """
 _FORGET_STATES = "DELETE FROM sessions_app_retrybudgetstate WHERE NOT scope = ANY(%s::text[])"
 
@@ -221,6 +235,7 @@ def _judge(budgets: Mapping[str, SharedBudget]) -> int:
         if found:
             cursor.execute(_JUDGE, {"now": now, "scopes": scopes, "spent": verdicts})
         cursor.execute(_FORGET_MINUTES, [_oldest(now), scopes])
+        cursor.execute(_MERGE, [now - _LATE])
         cursor.execute(_FORGET_STATES, [scopes])
     if not found:
         place_forget(_READER)
