@@ -93,6 +93,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), to.always(to.MASK)),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), to.always(to.MASK)),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+(: Permission denied)"), to.before_group),
+    (r"@", compiled(r"\b[\w.+-]+@[\w-]+:[\w~][\w.-]*/[\w./-]+"), to.always(to.MASK)),
     (r"@INC ", compiled(r"(@INC (?:contains|entries checked): )[^)]*"), to.name_only),
     # What a process of Nextflow works on.
     (
@@ -121,7 +122,11 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     ),
     (
         r"[0-9]\.[0-9]",
-        compiled(r"\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?(?::[0-9]+|<[0-9]+>)?"),
+        # Java writes a host before its address.
+        compiled(
+            r"(?:\b[A-Za-z][\w.-]*/)?\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?:/[0-9]{1,2})?"
+            r"(?::[0-9]+|<[0-9]+>)?"
+        ),
         to.always(to.MASK),
     ),
     (r"\[[A-Za-z]", compiled(r"\[[A-Za-z][\w.-]*(?::[0-9]+){1,3}\]"), to.always(b"[#]")),
@@ -192,9 +197,16 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"(?i)\b((?:connect to host|ENOTFOUND|EAI_AGAIN|lookup:?|getaddrinfo"
             r"|UnknownHostException:|on node|RUNNING AT|resolve host(?:name| address)?:?"
             r"|translate host ?name|host lookup for)\s+(?:[\"']|\xe2\x80\x98)?)"
-            rf"{_NAME}"
+            rf"(?:ENOTFOUND |EAI_AGAIN )?{_NAME}"
         ),
         to.name_only,
+    ),
+    # `'user'@'host'` of MySQL.
+    (r"'@'", compiled(r"('@')[\w.%-]+(')"), to.between),
+    (
+        r" on \S*[0-9]\S* (?:at|failed|reports)",
+        compiled(r"( on )[A-Za-z][\w.-]*[0-9][\w.-]*( (?:at|failed|reports)\b)"),
+        to.between,
     ),
     (r"Node failure on ", compiled(rf"(Node failure on ){_NAME}"), to.name_only),
     (
@@ -208,17 +220,17 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.always(b"srun: error: #: task"),
     ),
     (
-        r"(?i)host|node|server|peer|machine|connect|reach|resolve",
+        r"(?i)host|node|server|peer|machine|agent|connect|reach|resolve|contact",
         compiled(
-            r"(?i)\b((?:host(?: ?name)?|node|server|peer|machine|connect(?:ion|ing)? to"
-            r"(?: server at)?|reach|resolve)"
+            r"(?i)\b((?:host(?: ?name)?|node|server|peer|machine|agent|connect(?:ion|ing)? to"
+            r"(?: server at)?|reach|resolved?|contact)"
             rf"(?:\s+(?:name\s+|at\s+|on\s+|host\s+)?|\s*[=:]\s*))([\"'(\[]?)({_NAME})(' in ')?"
         ),
         to.named_host,
     ),
     (
         r"[:<][0-9]{2}",
-        compiled(r"(^|[^\w/.-])([a-z][\w-]+(?:\.[\w-]+)*)[:<]([0-9]{2,5})\b>?(\s?m?s\b)?"),
+        compiled(r"(^|[^\w/.:-]|: )([a-z][\w-]+(?:\.[\w-]+)*)[:<]([0-9]{2,5})\b>?(\s?m?s\b)?"),
         to.host_and_port,
     ),
     (
@@ -229,6 +241,16 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         ),
         to.domain,
     ),
+    # What a name server does not know.
+    (
+        r"(?i): (?:temporary fail|name or serv|name does not|no address|host unk|connection )",
+        compiled(
+            r"\b[A-Za-z][\w-]*[0-9.-][\w.-]*((?i): (?:temporary failure in name resolution"
+            r"|name or service not known|name does not resolve|no address associated|host unknown"
+            r"|connection (?:refused|timed out|reset)))"
+        ),
+        to.before_group,
+    ),
     # Users, pods and containers by name.
     (
         r"(?i)user|(?:container|pod|job)s?\s",
@@ -236,7 +258,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"(?i)(\b(?:user(?: ?name)?(?:\s+|\s*[=:]\s*)|(?:container|pod|job)s?\s+))"
             r"(?:(\")[^\"\s]+\"|(')[^'\s]+'|`[^`'\s]+'|(`)[^`\s]+`)"
             r"|(\buser(?:name)?=|\b(?:for|as|unknown|invalid|no such) user:?\s+)\w[\w.-]*"
-            r"|(\b(?:container|pod|job)s?\s+)[a-z0-9]+(?:-[a-z0-9]+)+\b"
+            r"|(\b(?:container|pod|job)s?\s+)[a-z0-9_]+(?:-[a-z0-9_]+)+\b"
         ),
         to.named,
     ),
@@ -318,10 +340,18 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         r"[\"`']",
         compiled(
             r"((?i)\"(?:msg|message|error|err|reason|details?|exception)\"\s*:\s*"
-            r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?)?"
+            r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?"
+            # Names in the code: which one is missing is another failure.
+            r"|\b(?:module named|no attribute|import name|undefined symbol:?|keyword argument) )?"
             r"(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,
+    ),
+    # Structured logs: what is no part of the message is of this run.
+    (
+        r"\blevel=\w|\"level(?:name)?\"\s*:",
+        compiled(r"(?s)^.*(?:\blevel=\w|\"level(?:name)?\"\s*:).*$"),
+        to.log_fields,
     ),
 )
 _NEEDED = SearchSet([needed for needed, _, _ in _STEPS])

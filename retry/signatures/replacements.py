@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from retry.signatures.engine import Replace, compiled, simple
+from retry.signatures.engine import Replace, compiled, replaced, simple
 
 LONG_QUOTED = 20
 
@@ -21,6 +21,16 @@ _NO_HOSTS = frozenset(
 _LONG_PORT = 4
 _SHORT_PORTS = frozenset((b"22", b"80", b"443"))
 _SCHEMES = frozenset(b"file unix jar fd npipe docker error at in path open url psql".split())
+
+
+_LOG_FIELD = compiled(
+    r"([\s,{]\"?)([A-Za-z_][\w.-]*)(\"\s*:\s*|=)(\"(?:[^\"\\]|\\.)*\"|[^\s\",{}\[]+)"
+)
+_TELLING_FIELDS = frozenset(
+    b"level lvl severity levelname msg message error err errors reason cause exception detail "
+    b"details code status type kind event caller source file line function logger time ts "
+    b"timestamp asctime".split()
+)
 
 
 def always(replacement: bytes) -> Replace:
@@ -54,6 +64,18 @@ def between(match: Any) -> bytes:
     """Mask a host between two words."""
     before, after, alone = (*match.groups(), None)[:3]
     return bytes(before or alone) + MASK + bytes(after or b"")
+
+
+def log_fields(match: Any) -> bytes:
+    """Mask the fields of a structured line of a log that tell no error."""
+    return replaced(_LOG_FIELD, _log_field, bytes(match.group()))
+
+
+def _log_field(match: Any) -> bytes:
+    before, name, between, value = match.groups()
+    if name.lower() in _TELLING_FIELDS or b"<path>" in value:
+        return bytes(match.group())
+    return bytes(before + name + between + (b'"#"' if value[:1] == b'"' else MASK))
 
 
 def url(match: Any) -> bytes:
@@ -143,7 +165,7 @@ def host_and_port(match: Any) -> bytes:
     if len(port) < _LONG_PORT and not (port in _SHORT_PORTS and _HOST_LIKE.search(name)):
         return bytes(match.group())
     # A host may have a name such as `db`, which is an extension, too.
-    file = b"." in name and _FILE_NAME.search(name)
+    file = b"." in name and (_FILE_NAME.search(name) or _SOURCE.search(name))
     # No host has an underscore; functions and settings have. A duration is no port.
     if name.lower() in _NO_HOSTS or file or b"_" in name or match.group(4):
         return bytes(match.group())
@@ -159,7 +181,7 @@ def kept_number(match: Any) -> bytes:
     """Keep a number of up to 4 digits that says what failed: 403 is not 503."""
     before, token = bytes(match.group(1)), bytes(match.group(2))
     number = token.rstrip(b".:/-")
-    if _SHORT_NUMBER.search(number):
+    if _SHORT_NUMBER.search(number) or _HEX_CODE.search(number):
         return (before + number).translate(_HIDDEN) + token[len(number) :]
     return bytes(match.group())
 
@@ -192,12 +214,12 @@ def quoted(match: Any) -> bytes:
     quoted = bytes(match.group(2))
     if match.group(1):
         return bytes(match.group())
-    if len(quoted) < LONG_QUOTED + 2 or (b" " in quoted and _TELLS_ERROR.search(quoted)):
+    if len(quoted) < LONG_QUOTED + 2 or (b" " in quoted and TELLS_ERROR.search(quoted)):
         return quoted
     return quoted[:1] + MASK + quoted[:1]
 
 
-_TELLS_ERROR = compiled(
+TELLS_ERROR = compiled(
     r"(?i)\b(?:errors?\b|fail|cannot\b|can't\b|could ?n[o']t\b|unable\b|invalid\b|unknown\b"
     r"|missing\b|refused\b|denied\b|timed? ?out\b|exceed|unreachable\b|expired\b"
     r"|unauthorized\b|forbidden\b|unavailable\b|no such\b"
@@ -209,6 +231,8 @@ _DIGIT = compiled(r"[0-9]")
 _DIGITS = simple(r"[0-9]++")
 _LETTER = compiled(r"[A-Za-z]")
 _SHORT_NUMBER = compiled(r"^-?[0-9]{1,4}$")
+# Errors of Windows and of VirtualBox; addresses have more digits, and others before.
+_HEX_CODE = compiled(r"^0[xX][89a-fA-F][0-9a-fA-F]{7}$")
 _EXTENSION = compiled(r"[^/.](\.(?:so(?:\.[0-9]+)*|[A-Za-z][A-Za-z0-9]{0,7}))$")
 _HOST_LIKE = compiled(r"[0-9.-]")
 EXTENSIONS = (
@@ -224,6 +248,8 @@ EXTENSIONS = (
     r"xlsx?|docx|pptx)"
 )
 _FILE_NAME = compiled(rf"(?:^|\.){EXTENSIONS}$")
+# A number of four digits behind these is a line, too.
+_SOURCE = compiled(r"\.(?:ad[bs]|pas|tcl|lisp|hs|cs|vb|fs|exs?|erl|clj|groovy|ps1|rst|tex)$")
 
 
 def only_extension(match: Any) -> bytes:

@@ -10,13 +10,13 @@ from retry.evidence.causes import PLATFORM_CAUSES, classify
 from retry.evidence.termination import Termination, exit_code_of, first_failed_container
 from retry.signatures.error_lines import (
     error_line,
-    generic_word,
     gpu_line,
     last_line,
     npm_error,
 )
 from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import MOST_MASKED, masked
+from retry.signatures.ranks import generic_word
 from retry.signatures.stacks import last_head
 from retry.signatures.tracebacks import Failure, exceptions_of, last_told, place_masked
 

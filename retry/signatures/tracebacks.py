@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from retry.signatures.engine import compiled, simple
 from retry.signatures.lines import Output
+from retry.signatures.ranks import Rank, rank_of
 from retry.signatures.signs import Sign
+from retry.signatures.vague_lines import is_vague
 
 _HEADER = b"Traceback (most recent call last)"
 _FRAME_START = b'File "'
@@ -25,6 +27,12 @@ _WRAPPERS = simple(
     r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]++\)|RayTaskError)\b"
 )
 _POINTS_ABOVE = simple(r".*\bSee (?:the )?(?:root cause above|stack trace for the root cause)")
+# That others failed, of which the output may have more.
+_OTHERS_FAILED = compiled(
+    r"(?:\b[0-9]+|one or more|some) (?:failed (?:jobs?|tasks?|steps?|workers?|process(?:es)?|runs?)"
+    r"|(?:jobs?|tasks?|steps?|workers?|process(?:es)?|runs?) (?:have |has )?failed)\b"
+)
+_CAUSED = (b"The above exception was the direct cause", b"During handling of the above")
 _IGNORED = (b"Exception ignored in", b"Error in atexit", b"--- Logging error ---")
 _ROOT_CAUSE = b"Root Cause (first observed failure)"
 _ENDS = (b"During handling", b"The above exception", b"make", b'"""')
@@ -42,6 +50,16 @@ _ERROR_OUTPUT = frozenset(
 )
 # Titles, and lines of a log that tell no error.
 _TELLS_NOTHING = simple(r"[\w ]++:$|(?:\W|[0-9])*+(?:INFO|DEBUG|NOTE|WARN(?:ING)?)\b")
+_NAMES_SIGNAL = compiled(r"\{SIG[A-Z]{3,6}\b|^\w[\w ,]* SIG[A-Z]{3,6}\b")
+_LABEL_IN_BOX = simple(
+    r"\W{1,20}+((?:Error|Reason|Cause|Message|error|reason|cause|message) ?+: .*)$"
+)
+_LONGEST_BOX = 24
+# How a program greets that an exception quotes.
+_BANNER = compiled(r"\S+ version \S+ .*(?:Copyright|\(c\)).*$")
+_OF_ANOTHER = simple(
+    r"(?:[\w./-]++(?:\[[0-9]++\])?+: )?+(?:ERROR|FATAL|[Ee]rror\b|[Ff]atal\b)|npm |make"
+)
 _DETAILS = 2
 _LINES_BEFORE = 3
 """Lines before a traceback that are read with it: one of them may say that it was ignored."""
@@ -102,8 +120,23 @@ def exceptions_of(output: Output) -> Exceptions:
         elif start > root_cause:
             in_block = in_block or found.failure
         elif not _is_ignored(lines, start):
-            return Exceptions(found.failure, wrapper, frozenset(passed_over))
+            told = _with_cause(lines, starts, start, found.failure)
+            return Exceptions(told, wrapper, frozenset(passed_over))
     return Exceptions(in_block, wrapper, frozenset(passed_over))
+
+
+def _with_cause(
+    lines: Sequence[bytes], starts: Sequence[int], start: int, told: Failure
+) -> Failure:
+    """Return an exception, and if it tells no reason, that which caused it."""
+    before = starts.index(start) - 1
+    if before < 0 or not _was_caused(lines, start) or not is_vague(told.text):
+        return told
+    cause = _read(lines, starts[before], start)
+    if cause is None:
+        return told
+    text = told.text.rstrip(b".:") + b": " + cause.failure.text
+    return Failure(text, told.place, told.line)
 
 
 def last_told(tail: bytes) -> Failure | None:
@@ -122,7 +155,14 @@ def last_told(tail: bytes) -> Failure | None:
     if not starts or starts[-1] == 0 or _is_ignored(output.lines, starts[-1]):
         return None
     found = _read(output.lines, starts[-1], len(output.lines))
-    return None if found is None or found.wrapper else found.failure
+    if found is None or found.wrapper:
+        return None
+    told = found.failure
+    if _was_caused(output.lines, starts[-1]):
+        # What caused it may be part of it.
+        below = output.lines[told.line + 1 : told.line + 2]
+        return None if any(below) or is_vague(told.text) else told
+    return told
 
 
 def _block_end(lines: Sequence[bytes], at: int) -> int:
@@ -193,11 +233,47 @@ def _exception(
     elif (detailed := with_details(text, following)) != text:
         text = detailed
     elif text.endswith((b":", b": None")):
-        text = b" ".join([text, *_first_told(following)])
+        told = _first_told(following) or _labelled(lines[at + 1 : at + _LONGEST_BOX])
+        text = b" ".join([text, *told])
+    else:
+        text = b" ".join([text, *_gone_on(lines, start, text, following)])
     if quoted := _quoted_error(following):
         text = b" ".join([text, *quoted])
-    wrapper = _WRAPPERS.search(kind) is not None or _POINTS_ABOVE.match(text) is not None
+    wrapper = (
+        _WRAPPERS.search(kind) is not None
+        or _POINTS_ABOVE.match(text) is not None
+        or (b" failed" in text and _OTHERS_FAILED.search(text) is not None)
+    )
     return _Exception(Failure(text, place, at), start, wrapper)
+
+
+def _gone_on(
+    lines: Sequence[bytes], start: int, text: bytes, following: Sequence[bytes]
+) -> Sequence[bytes]:
+    """Return a later line of a message: of a signal, of its cause, or where the first is vague."""
+    near = next(filter(None, following[:_MORE]), b"")
+    if near and _NAMES_SIGNAL.search(near):
+        return [near]
+    if not near or near != following[0]:
+        return []
+    ends = b": " + near
+    if _was_caused(lines, start) and any(line.endswith(ends) for line in lines[:start]):
+        return [near]
+    vague = is_vague(_BANNER.sub(b"", text).rstrip(b": "))
+    return _last_error([*takewhile(bool, following)]) if vague else []
+
+
+def _last_error(following: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the last line of a message that looks like an error, and is not of another program."""
+    told = [
+        line for line in following if rank_of(line) >= Rank.WEAKER and not _OF_ANOTHER.match(line)
+    ]
+    return told[-1:]
+
+
+def _was_caused(lines: Sequence[bytes], start: int) -> bool:
+    """Return whether a traceback is that of an exception which another one caused."""
+    return any(line.startswith(_CAUSED) for line in lines[max(start - _LINES_BEFORE, 0) : start])
 
 
 def _quoted_error(following: Sequence[bytes]) -> list[bytes]:
@@ -232,9 +308,15 @@ def _after_node(lines: Sequence[bytes]) -> bytes:
 def _first_told(following: Sequence[bytes]) -> Sequence[bytes]:
     """Return the first line that says more, if it comes soon and is not of something else."""
     for line in following[:_MORE]:
-        if line and line.strip(b"=-") and _HEADER not in line and not line.startswith(_ENDS):
+        if line and line.strip(b"=-*# ") and _HEADER not in line and not line.startswith(_ENDS):
             return [line]
     return []
+
+
+def _labelled(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return what a box below an exception gives as its error and its reason."""
+    found = (match for line in lines if (match := _LABEL_IN_BOX.match(line)))
+    return [match.group(1) for match in found][:_DETAILS]
 
 
 def _read_rich(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:

@@ -45,6 +45,7 @@ def failures() -> list[Failure]:
         *_marked("written"),
         *_marked("sampled"),
         *_marked("gathered"),
+        *_marked("unseen"),
     ]
 
 

@@ -273,7 +273,7 @@ Caused by:
             "failed to connect: dial: i/o timeout\nfatal: terminal error: failed to connect\n",
             "failed to connect: dial: i/o timeout",
         ),
-        ("error: bad row\n" + "fine\n" * 9 + "Failed to load a.\n", "Failed to load a."),
+        ("error: bad row\n" + "fine\n" * 17 + "Failed to load a.\n", "Failed to load a."),
         # Lines of such words alone, between ornaments, and of what follows from a failure.
         ("error: bad row\nWorkflow failed.\nStep load (task-id 7) failed.\n", "error: bad row"),
         ("error: bad row\n------ Error Exit ------\n*** Fatal Exception ***\n", "error: bad row"),

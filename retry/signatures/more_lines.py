@@ -1,0 +1,122 @@
+"""What belongs to the line of an error: lines around it, without which it tells too little."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from retry.signatures.cause_chains import chain_of
+from retry.signatures.engine import compiled, simple
+from retry.signatures.ranks import Rank, is_generic, rank_of
+from retry.signatures.tracebacks import Failure, with_details
+from retry.signatures.vague_lines import is_title, is_vague, telling_words
+
+# Heads that only say of which kind an error is.
+_TITLE_ONLY = compiled(
+    r"^\W*(?:[0-9:]+\s+)?(?:[A-Z]\w+|FOAM FATAL(?: IO)?) (?:Error|ERROR)(?: in \w+ \S+)?:?"
+    r"(?: \([^()]*\))?$|^Error occurred during initialization of \w+$"
+    r"|^\W+\w*(?:Exception|Error) +: \w+$"
+)
+# What S3 did not tell, after a comma.
+_EMPTY = (b", host id:", b", request id:")
+_STACK_FOLLOWS = b"error stack:"
+_FRAME_OF_MPICH = simple(r"\w++\([0-9]++\)\.*+: ?+(.*)$")
+_MOST_FRAMES = 30
+# The system's words for what it did not do, and nothing else: what it was stands above.
+_SYSTEM_ALONE = compiled(
+    r"(?i)^\W*(?:\[?errno -?[0-9]+\]?\W*)?(?:no such file or directory|permission denied"
+    r"|operation not permitted|connection (?:refused|timed out|reset by peer)|broken pipe"
+    r"|no space left on device|disk quota exceeded|input/output error|file exists"
+    r"|is a directory|not a directory|directory not empty|too many open files|file too large"
+    r"|cannot allocate memory|out of memory|resource temporarily unavailable"
+    r"|device or resource busy|text file busy|invalid argument|bad file descriptor"
+    r"|read-only file system|stale file handle|no route to host|network is unreachable"
+    r"|name or service not known|address already in use|exec format error"
+    r"|argument list too long|invalid cross-device link|no such device(?: or address)?"
+    r"|host is down|transport endpoint is not connected)\W*$"
+)
+# Parts of a record that say more than its head.
+_FIELD = compiled(
+    r"(?i)^[^\w:]*((?:code|message|msg|reason|cause|caused by|details?|description|explanation)"
+    r" *[:=]) +(\S.*)$"
+)
+_FIELDS = 6
+"""Lines below a vague one in which a record may say more."""
+# A level of a log that is filled up, with the message behind it.
+_LEVEL = simple(r"(?:(?!ERROR|FATAL|CRIT)\S++ ++){0,3}+(?:ERROR|FATAL|CRITICAL)\b[:\]]?+ {2,}+")
+
+
+def with_more(lines: Sequence[bytes], at: int) -> Failure:
+    """Return the line, and what belongs to it: the chain of causes, or lines that follow."""
+    chain = chain_of(lines, at)
+    if chain is not None:
+        return Failure(chain, b"", at)
+    line = lines[at].strip()
+    if line.endswith(_STACK_FOLLOWS):
+        return Failure(b" ".join([line, *_innermost(lines[at + 1 :])]), b"", at)
+    if _SYSTEM_ALONE.search(line) is not None and (before := _before(lines, at)):
+        return Failure(before + b": " + line, b"", at)
+    if is_vague(line) and (fields := _fields(lines[at + 1 : at + 1 + _FIELDS])):
+        return Failure(b" ".join([line, *fields]), b"", at)
+    following = _following(lines, at)
+    head = line.endswith((b":", b": |", b": >")) and not line.endswith(_EMPTY)
+    more = head or following.startswith(b"> ") or _TITLE_ONLY.search(line)
+    if following and not is_generic(following) and (more or _goes_on(lines, at, following)):
+        line += b" " + following
+    return Failure(with_details(line, lines[at + 1 : at + 4]), b"", at)
+
+
+def is_continued(lines: Sequence[bytes], at: int) -> bool:
+    """Return whether the line below belongs to one that tells nothing alone."""
+    following = _following(lines, at)
+    return bool(following) and not is_generic(following) and _goes_on(lines, at, following)
+
+
+def is_bare_title(line: bytes) -> bool:
+    """Return whether a line only says of which kind an error is."""
+    return _TITLE_ONLY.search(line) is not None
+
+
+def leads_to_nothing(lines: Sequence[bytes], at: int) -> bool:
+    """Return whether neither a vague head nor the line below it tells more than that it ended."""
+    below = next(filter(None, lines[at + 1 : at + 3]), b"")
+    return is_vague(lines[at]) and rank_of(below) in {Rank.ADDED, Rank.ENDED, Rank.GENERIC}
+
+
+def tells_below(lines: Sequence[bytes], at: int) -> bool:
+    """Return whether the record of a vague line says more below it."""
+    return bool(_fields(lines[at + 1 : at + 1 + _FIELDS]))
+
+
+def _following(lines: Sequence[bytes], at: int) -> bytes:
+    """Return the next line that is not only an ornament, if it comes soon."""
+    return next((each.strip() for each in lines[at + 1 : at + 3] if each.strip(b" #=-*")), b"")
+
+
+def _innermost(lines: Sequence[bytes]) -> list[bytes]:
+    """Return what the last frame of MPICH's stack says: the frames above it only lead there."""
+    frames = [*takewhile(bool, map(_FRAME_OF_MPICH.match, lines[:_MOST_FRAMES]))]
+    return [said for frame in frames if frame and (said := frame.group(1).strip())][-1:]
+
+
+def _before(lines: Sequence[bytes], at: int) -> bytes:
+    """Return the line before, if it says what the system did not do."""
+    before = lines[at - 1].strip() if at > 0 else b""
+    return b"" if len(telling_words(before)) <= 1 else before.rstrip(b".:")
+
+
+def _fields(lines: Sequence[bytes]) -> list[bytes]:
+    """Return the parts of a record that say more, at most two of them."""
+    found = [match for line in lines if line and (match := _FIELD.search(line))]
+    return [b" ".join(match.groups()) for match in found][:2]
+
+
+def _goes_on(lines: Sequence[bytes], at: int, following: bytes) -> bool:
+    """Return whether the line below goes on: below a bare title, or aligned with the message."""
+    if at + 1 < len(lines) and (level := _LEVEL.match(lines[at])) is not None:
+        below = lines[at + 1]
+        if level.end() > 1 and len(below) - len(below.lstrip()) == level.end():
+            return True
+    return (
+        is_title(lines[at])
+        and len(telling_words(following)) > 1
+        and rank_of(following) not in {Rank.NOISE, Rank.ADDED, Rank.ENDED, Rank.GENERIC}
+    )
