@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 
 LONGEST_ID = 100
 REQUIRED = os.environ.get("REPRISE_REQUIRE_SERVICES") == "1"
+QUICK_HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"
 
 # How long an example takes is the machine's affair.
 hypothesis_settings.register_profile("any machine", deadline=None)
@@ -142,6 +143,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
     """Between tests Django empties every table, also the one that lets nobody do so."""
     from django.core.management.commands import flush
     from django.db import connection
+    from django.test import override_settings
 
     from reprise.monitoring import disk
 
@@ -153,6 +155,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[N
             tables = connection.introspection.django_table_names(only_existing=True)
             cursor.execute(_KEEP % f"'{{{', '.join(tables)}}}'")
     with ExitStack() as stack:
+        # A good hash takes a third of a second, which many tests would spend to sign somebody in.
+        stack.enter_context(override_settings(PASSWORD_HASHERS=[QUICK_HASHER]))
         # Who asked a server for its health has started it; it would keep the database from going.
         stack.callback(disk.watch.stop)
         if may_skip_triggers == "on":

@@ -68,7 +68,8 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 
-class RetryPolicyFields(BaseModel):
+# The command reads the fields at each start, and never needs what would check them.
+class RetryPolicyFields(BaseModel, defer_build=True):
     """What a retry policy may say; the server checks the values."""
 
 {fields}

@@ -6,10 +6,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
-from httpx import Response
-
 from reprise_client.answers import AnyAnswer, Versioned, parsed
 from reprise_client.errors import InvalidAnswer
+from reprise_client.http_library import httpx
 from reprise_client.transport import Transport, decoded
 
 
@@ -43,7 +42,7 @@ class Calls:
     ) -> AnyAnswer:
         return self._read(kind, self._transport.exchange("GET", path, params=params), path)
 
-    def _read(self, kind: type[AnyAnswer], response: Response, path: str) -> AnyAnswer:
+    def _read(self, kind: type[AnyAnswer], response: httpx.Response, path: str) -> AnyAnswer:
         data = decoded(response)
         if issubclass(kind, Versioned) and isinstance(data, dict):
             data = {**data, "etag": response.headers.get("ETag", "")}

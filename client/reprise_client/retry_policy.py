@@ -16,7 +16,7 @@ class RetryPolicy(RetryPolicyFields):
     may be "unlimited". The server checks the values and says which field is wrong.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=False)
 
     def body(self) -> dict[str, Any]:
         """Return the given fields as the API takes them."""

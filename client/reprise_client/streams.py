@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-import httpx
-
 from reprise_client.answers import parsed
 from reprise_client.errors import ApiError, InvalidAnswer, ServerUnreachable
+from reprise_client.http_library import httpx
 from reprise_client.models import Event
 from reprise_client.outage import PAUSE_SECONDS, OutageTolerance
 from reprise_client.transport import Transport

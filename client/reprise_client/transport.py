@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypedDict, Unpack
 
-import httpx
-
 from reprise_client.errors import ApiError, ConfigError, InvalidAnswer, ServerUnreachable
+from reprise_client.http_library import httpx
 
 API = "/api/v2"
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})

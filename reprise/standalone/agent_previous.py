@@ -1,5 +1,6 @@
 """An agent that an earlier run of the server left behind on the same state directory."""
 
+import fcntl
 import logging
 import os
 import signal
@@ -46,10 +47,20 @@ def _holders(lock: Path) -> Iterator[int]:
         wanted = lock.stat()
     except FileNotFoundError:
         return
+    if _free(lock):
+        return  # To look through all processes takes long.
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended, or belongs to another user
             if int(process.name) != os.getpid() and _holds(process, wanted):
                 yield int(process.name)
+
+
+def _free(lock: Path) -> bool:
+    with suppress(OSError), lock.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_UN)  # before the end of a fork that has the file, too
+        return True
+    return False
 
 
 def _holds(process: Path, wanted: os.stat_result) -> bool:

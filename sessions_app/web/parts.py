@@ -172,11 +172,12 @@ class Chart:
     def columns(self) -> list[Rectangle]:
         """Return the rectangles, each series on the one before it."""
         share = 100 / max(len(self.labels), 1)
+        most = self.most
         drawn: list[Rectangle] = []
         for at, values in enumerate(zip(*self._values, strict=True)):
             top = 100.0
             for series, value in zip(self.series, values, strict=True):
-                height = 100 * value / self.most if self.most else 0
+                height = 100 * value / most if most else 0
                 top -= height
                 if height:
                     box = (round(at * share + share * 0.1, 3), round(share * 0.8, 3))

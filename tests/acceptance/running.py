@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self
+from typing import IO, Any, Protocol, Self
 
 from reprise_client import Attempt, Client, Session
 from reprise_client.errors import RepriseError
@@ -55,21 +55,37 @@ def clean_environ(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONFAULTHANDLER": "1", **more}
 
 
-class Program:
-    """A child process in a process group of its own, with its output kept."""
+class Started(Protocol):
+    """What `subprocess.Popen` offers for a process that has been started."""
 
-    def __init__(self, command: Sequence[str], **environ: str):
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def args(self) -> Any: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+
+Starts = Callable[[IO[bytes], IO[bytes]], Started]
+"""Starts a process with these files for its output and its errors."""
+
+
+class Program:
+    """A process in a process group of its own, with its output kept."""
+
+    def __init__(self, starts: Starts | Sequence[str], **environ: str):
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `reap`
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=clean_environ(**environ),
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
-            stderr=self._err,
-            start_new_session=True,
-        )
+        start = starts if callable(starts) else _new(starts, environ)
+        self.process = start(self._out, self._err)
         self._printed: tuple[str, str] | None = None
 
     @property
@@ -118,6 +134,21 @@ class Program:
         sys.stdout.write(f"{self.process.args!r}\n{self.stderr[-SHOWN_CHARACTERS:]}\n")
 
 
+def _new(command: Sequence[str], environ: dict[str, str]) -> Starts:
+    def start(out: IO[bytes], err: IO[bytes]) -> Started:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=clean_environ(**environ),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+
+    return start
+
+
 def _read(descriptor: int) -> str:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode()
 
@@ -137,7 +168,7 @@ class Standalone:
         options: Sequence[str] = ("--port", "0"),
     ):
         self.data_dir = data_dir
-        self._command = [
+        self.command = [
             *(*python, "manage.py", "standalone", "--data-dir", str(data_dir)),
             *("--web-processes", "1", *options),
         ]
@@ -159,7 +190,7 @@ class Standalone:
 
     def spawn(self, **environ: str) -> Program:
         """Begin a life without waiting for anything."""
-        self._program = Program(self._command, **environ)
+        self._program = Program(self.command, **environ)
         return self._program
 
     def start(self, **environ: str) -> float:

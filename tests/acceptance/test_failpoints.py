@@ -20,7 +20,8 @@ from reprise_client import ApiError, Attempt, RepriseError
 from executor import failpoints as agents
 from sessions_app.db import failpoints as servers
 from tests.acceptance.beside import Beside
-from tests.acceptance.running import Standalone, ended, reached, submit
+from tests.acceptance.forks import Forked
+from tests.acceptance.running import ended, reached, submit
 from tests.prepared import copy_database
 from tests.receiver import receiving
 from tests.waiting import until
@@ -42,7 +43,7 @@ class Lives:
     """A standalone that dies, or whose agent dies, at the failpoint that is armed."""
 
     def __init__(self, directory: Path):
-        self.server = Standalone(directory / "data")
+        self.server = Forked(directory / "data")
         self.diary = directory / "diary"
         self._armed = directory / "armed"
         self.beside = Beside(self.server.database_url, directory)

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
-from django.db import models
+from django.db import connection, models
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
@@ -140,21 +140,29 @@ def facts() -> dict[str, Any]:
 
     The door of an entry of the audit log is left out, too: see `doors_after`.
     """
-    tables = [kind for kind in KINDS if kind._meta.managed and kind is not RequestBudget]
-    return {kind.__name__: _rows(kind) for kind in tables}
+    found: dict[str, list[str]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(ALL_ROWS)  # a statement for each table would be most of these tests
+        for table, row in cursor.fetchall():
+            found.setdefault(table, []).append(_plain(row))
+    return {table: sorted(rows) for table, rows in found.items()}
 
 
-def _rows(kind: Any) -> list[str]:
-    names = [
-        field.attname
+def _rows(kind: Any) -> str:
+    left_out = ",".join(
+        field.column
         for field in kind._meta.concrete_fields
-        if not isinstance(field, VOLATILE) and field.name not in SECRETS | {"door"}
-    ]
-    return sorted(_plain(repr(row)) for row in kind._default_manager.values(*names))
+        if isinstance(field, VOLATILE) or field.name in SECRETS | {"door"}
+    )
+    table = kind._meta.db_table
+    return f"SELECT '{table}', (to_jsonb(t) - '{{{left_out}}}'::text[])::text FROM {table} t"
 
 
+ALL_ROWS = " UNION ALL ".join(
+    _rows(kind) for kind in KINDS if kind._meta.managed and kind is not RequestBudget
+)
 _NEW = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:.+]+|datetime\.[^)]*\)"
+    r"[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{32}\b|\d{4}-\d\d-\d\dT[\d:.+]+"
     r"|rpr_[\w-]+|whsec_[\w+/=]+"
 )
 

@@ -96,3 +96,12 @@ def test_all_that_the_sdk_exports_is_there(name: str) -> None:
 def test_unknown_names_of_the_sdk_are_missing_as_from_any_module() -> None:
     with pytest.raises(AttributeError, match="module 'reprise_client' has no attribute 'Nothing'"):
         _ = reprise_client.Nothing
+
+
+def test_the_sdk_brings_no_library_of_terminals_along() -> None:
+    """httpx would load them for a command line of its own."""
+    code = "import sys; from reprise_client import Client; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    )
+    assert {"httpx"} == {"httpx", "click", "pygments", "rich"} & set(done.stdout.split())
