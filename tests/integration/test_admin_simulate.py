@@ -101,7 +101,7 @@ def test_it_tells_what_breakers_and_shared_budgets_would_have_done(
 
 
 def test_it_counts_what_rules_of_the_cluster_count(client: Client, project: Project) -> None:
-    budget = {"ratio": 0, "burst": 1, "window": 60, "over": "postpone"}
+    budget = {"ratio": 0, "burst": 1, "window": 3600, "over": "postpone"}
     RetrySettings.objects.create(retry_budget=budget)
     other = factories.project("other", domain="void")
     failed(other, retry_policy=factories.policy())
