@@ -1,6 +1,7 @@
 """The load: people who submit, cancel, retry and preempt, and never get everything across."""
 
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -10,7 +11,7 @@ from typing import Any
 
 from reprise_client import ApiError, BulkChanges, Client, RepriseError
 
-from tests.faults.plant import NODE_CPU, NODES, URGENT, Plant
+from tests.faults.plant import EXECUTORS, NODE_CPU, NODES, URGENT, Plant
 
 JOB_SET = "faults"
 EVERY = 0.5
@@ -26,6 +27,8 @@ IN_VAIN = "calls in vain"
 DEPENDANTS = 0.15
 LONG, URGENTLY = 0.06, 0.04
 """Part of the sessions that need most of a node for long, and of those for which they make room."""
+CROWD_EVERY, CROWD_STANDS = 10.0, 2.0
+"""Seconds from one crowd to the next, and from a crowd to the urgent session that finds no room."""
 OUTCOMES = ("succeeded", "succeeded", "ended", "failed")
 """What dependants wait for."""
 RECENT = 100
@@ -42,14 +45,7 @@ POLICY = {
 
 def body(random: Random, number: int) -> dict[str, Any]:
     """A session as somebody might submit it: the n-th of this load."""
-    fields: dict[str, Any] = {
-        "creation_id": f"faults-{number}",
-        "job_set": JOB_SET,
-        "name": f"n-{number}",
-        "command": ["true"],
-        "termination_grace_period": random.choice([0, 1, 5]),
-        "retry_policy": {**POLICY, "max_retries": random.choice([0, 2, 6])},
-    }
+    fields = _plain(random, number)
     own = _course(random)
     if own is not None:
         fields["environ"] = {"REPRISE_SIMULATE": json.dumps(own)}
@@ -65,23 +61,45 @@ def body(random: Random, number: int) -> dict[str, Any]:
     return fields
 
 
+def _plain(random: Random, number: int) -> dict[str, Any]:
+    return {
+        "creation_id": f"faults-{number}",
+        "job_set": JOB_SET,
+        "name": f"n-{number}",
+        "command": ["true"],
+        "termination_grace_period": random.choice([0, 1, 5]),
+        "retry_policy": {**POLICY, "max_retries": random.choice([0, 2, 6])},
+    }
+
+
 def _by_class(random: Random) -> dict[str, Any]:
     """Return what makes it one that others make room for, or one that has to; mostly nothing."""
     drawn = random.random()
     if drawn < URGENTLY:
-        resources = {"cpu": str(NODE_CPU - 1), "memory": "1Gi"}
-        pods = random.choice([1, 1, NODES - 2])
-        return {"priority_class": URGENT, "resources": resources, "cluster_size": pods}
+        return _urgent(random.choice([1, 1, NODES - 2]))
     if drawn < URGENTLY + LONG:
-        course = json.dumps({"seconds": [7, 0.5]})
-        resources = {"cpu": str(NODE_CPU // 2 + 1), "memory": "1Gi"}
-        # One pod holds a node. A session of more pods than there are nodes would wait for ever.
-        return {
-            "resources": resources,
-            "environ": {"REPRISE_SIMULATE": course},
-            "cluster_size": 1,
-        }
+        return _long(7)
     return {}
+
+
+def _urgent(pods: int) -> dict[str, Any]:
+    resources = {"cpu": str(NODE_CPU - 1), "memory": "1Gi"}
+    return {"priority_class": URGENT, "resources": resources, "cluster_size": pods}
+
+
+def _long(seconds: float) -> dict[str, Any]:
+    """One pod holds a node. A session of more pods than there are nodes would wait for ever."""
+    return {
+        "resources": {"cpu": str(NODE_CPU // 2 + 1), "memory": "1Gi"},
+        "environ": {"REPRISE_SIMULATE": json.dumps({"seconds": [seconds, 0.5]})},
+        "cluster_size": 1,
+    }
+
+
+def crowd(random: Random, number: int) -> list[dict[str, Any]]:
+    """Return sessions from the n-th on that hold all nodes of all executors."""
+    count = NODES * len(EXECUTORS)
+    return [{**_plain(random, number + each), **_long(CROWD_EVERY)} for each in range(count)]
 
 
 def waiting(random: Random, fields: dict[str, Any], on: Sequence[str]) -> dict[str, Any]:
@@ -114,7 +132,7 @@ def _course(random: Random) -> dict[str, Any] | None:
 
 class Load(threading.Thread):
     """Calls `begin`, then submits `rate` sessions a second until `finish`, and cancels, retries and
-    preempts a few.
+    preempts a few. From time to time it fills all nodes, and asks for one of them.
 
     `acknowledged` are the ids that the server gave, by creation id; a submission that got no answer
     after some tries is given up and may have happened or not. `promised` are the ids of the next
@@ -127,6 +145,7 @@ class Load(threading.Thread):
         self._random = Random(f"{seed}/load")
         self._rate, self._begin = rate, begin
         self._finished = threading.Event()
+        self._crowd_at, self._urgent_at = 0.0, math.inf
         self.acknowledged: dict[str, str] = {}
         self.promised: list[str] = []
         self.submitted = 0
@@ -152,6 +171,7 @@ class Load(threading.Thread):
                     self._meddle(client)
                 if rounds % BULK_EVERY == 0:
                     self._meddle_in_bulk(client)
+                self._crowd(client, time.monotonic())
 
     def _submit_one(self, client: Client) -> None:
         fields = body(self._random, self.submitted)
@@ -172,7 +192,20 @@ class Load(threading.Thread):
             waiting(self._random, each, there + [b["creation_id"] for b in bodies[place + 1 :]])
             for place, each in enumerate(bodies)
         ]
-        self.submitted += count
+        self._send(client, bodies)
+
+    def _crowd(self, client: Client, now: float) -> None:
+        """Dice alone leave nodes free where a slow machine submits little."""
+        if now >= self._crowd_at:
+            self._crowd_at = now + CROWD_EVERY
+            self._send(client, crowd(self._random, self.submitted))
+            self._urgent_at = time.monotonic() + CROWD_STANDS
+        elif now >= self._urgent_at:
+            self._urgent_at = math.inf
+            self._send(client, [{**_plain(self._random, self.submitted), **_urgent(1)}])
+
+    def _send(self, client: Client, bodies: list[dict[str, Any]]) -> None:
+        self.submitted += len(bodies)
         try:
             outcomes = client.sessions_create(bodies)
         except RepriseError:
