@@ -180,13 +180,15 @@ def usage_levels(
 # Only leases that a server of the previous version granted are joined. A lease whose session was
 # cancelled before it was accepted counts until its executor's next call or the sweep.
 _USED_NOW = """
-    SELECT l.queue_id, l.scheduling_key, '', 0, count(*) FROM scheduler_lease l
-    WHERE l.executor_id <> %(without)s AND l.scheduling_key IS NOT NULL GROUP BY 1, 2
-    UNION ALL
-    SELECT s.queue_id, NULL, c.resources::text, c.cluster_size, count(*)
-    FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
-    JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-    WHERE l.executor_id <> %(without)s AND l.scheduling_key IS NULL GROUP BY 1, 3, 4
+    SELECT g.* FROM scheduler_executor x CROSS JOIN LATERAL (
+        SELECT l.queue_id, l.scheduling_key, '', 0, count(*) FROM scheduler_lease l
+        WHERE l.executor_id = x.id AND l.scheduling_key IS NOT NULL GROUP BY 1, 2
+        UNION ALL
+        SELECT s.queue_id, NULL, c.resources::text, c.cluster_size, count(*)
+        FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
+        JOIN sessions_app_sessionspec c ON c.id = s.spec_id
+        WHERE l.executor_id = x.id AND l.scheduling_key IS NULL GROUP BY 1, 3, 4) AS g
+    WHERE x.id <> %(without)s
 """
 _SIZES = """
     SELECT v.key, c.resources::text, c.cluster_size

@@ -13,7 +13,7 @@ from podspec.quantity import parse
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
-from scheduler.allocation.holdings import Held, room_beside
+from scheduler.allocation.holdings import Held, leases_held, room_beside
 from scheduler.allocation.kept_room import KeptRoom
 from scheduler.allocation.patience import Patience
 from scheduler.allocation.project_troubles import troubled_projects
@@ -60,6 +60,7 @@ from sessions_app.core.quotas import SESSIONS, Quota, Quotas
 from sessions_app.in_force.quotas import quotas_lock, quotas_read
 from sessions_app.locks import AdvisoryLock, LockedSession
 
+MAX_GRANTS = 500
 PASSES = 3
 """Passes of a round; the later ones replace sessions that another round claimed first."""
 MOST_HEADS = 20_000
@@ -74,17 +75,15 @@ class _Share(NamedTuple):
 
 
 class Allocation:
-    """One lease round: locks at most `slots` sessions for an executor.
+    """One lease round: locks at most `MAX_GRANTS` sessions for an executor.
 
     The round reads the waiting lines without locks and divides the room. Then it locks as many
     sessions of each line as were granted. It skips sessions that another transaction has locked and
     takes the next ones of the line, so that rounds of several executors do not wait for each other.
     """
 
-    def __init__(self, executor: Executor, held: Sequence[Held], slots: int, now: datetime):
+    def __init__(self, executor: Executor, now: datetime):
         self._executor = executor
-        self._held = held
-        self._slots = slots
         self._now = now
         self._alternatives = Alternatives(executor, now)
         self._patience = Patience(executor, now)
@@ -120,11 +119,14 @@ class Allocation:
         """Run the round: lock the sessions."""
         scheduling_keys_assign()
         projects = list(self._executor.projects.values_list("pk", flat=True)) or None
-        self._quotas = quotas_read(projects, waiting=False, live=True)
         self._queues = busy_queues(projects, without=troubled_projects(self._executor))
         self._kept.show_lines(self._queues)
-        self._wishes = wishes_of(self._queues)
+        # Most rounds find that nothing waits: what the executor holds is read by the others.
         if self._queues:
+            if not self._slots:
+                return
+            self._quotas = quotas_read(projects, waiting=False, live=True)
+            self._wishes = wishes_of(self._queues)
             with waiting_lines_by_index():
                 self._fill()
         self._admit()
@@ -173,6 +175,15 @@ class Allocation:
             nodes, template = self.nodes.get(session.id, ()), self.templates.get(session.id, "")
             room.take(ask, nodes=nodes, template=template)
         return room
+
+    @cached_property
+    def _held(self) -> Sequence[Held]:
+        return leases_held(self._executor.pk)[self._executor.pk]
+
+    @cached_property
+    def _slots(self) -> int:
+        free = self._executor.max_sessions - sum(each.leases for each in self._held)
+        return max(min(free, MAX_GRANTS), 0)
 
     @cached_property
     def _whole(self) -> Amounts:

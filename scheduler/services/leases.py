@@ -8,7 +8,6 @@ from django.db import connection
 
 from retry.evidence.causes import WITHHELD
 from retry.evidence.termination import Termination
-from scheduler.allocation.holdings import leases_held
 from scheduler.allocation.round import Allocation
 from scheduler.locks import HeldLease, lock_executor_for_round, next_fencing_tokens
 from scheduler.models import Executor
@@ -21,8 +20,6 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.locks import database_now
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.write.transitions import Change, Event, sessions_change
-
-MAX_GRANTS = 500
 
 
 class LeaseRound(NamedTuple):
@@ -53,12 +50,7 @@ def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, 
     executor = lock_executor_for_round(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
         return _NOTHING, 0
-    held = leases_held(executor.pk)[executor.pk]
-    free_slots = executor.max_sessions - sum(each.leases for each in held)
-    if free_slots <= 0:
-        return _NOTHING, 0
-    now = database_now()
-    found = Allocation(executor, held, min(free_slots, MAX_GRANTS), now)
+    found = Allocation(executor, database_now())
     found.run()
     tokens = _write_leases(found, executor) if found.sessions else {}
     labels = {each["name"]: each["labels"] for each in executor.node_templates}

@@ -6,7 +6,13 @@ from django.db import connection
 
 from sessions_app.core.cursors import Cursor
 
-_HERE = "SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text"
+# A SELECT with a side effect, until the transaction ends: whoever reads on from a place finds the
+# few events and rows that it wants by indexes. In a log that has just grown PostgreSQL would rather
+# read all of it, and all sessions, for each stretch.
+_HERE = """
+    SELECT reprise_epoch(), pg_snapshot_xmin(pg_current_snapshot())::text,
+        set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
+"""
 # The first event of the next epoch of the database: its ids follow all of the one before.
 _NEXT_EPOCH = """
     SELECT epoch FROM sessions_app_sessionevent WHERE id > %s AND epoch > %s ORDER BY id LIMIT 1
@@ -26,11 +32,11 @@ _RANGE = """
         AND (xid, id) <= (%(to_xid)s::xid8, %(to_id)s)
 """
 STRETCH = f"""(
-    SELECT * FROM sessions_app_sessionevent WHERE {_RANGE} ORDER BY xid, id LIMIT {MOST_EVENTS:d})
+    SELECT * FROM sessions_app_sessionevent WHERE {_RANGE} LIMIT {MOST_EVENTS:d})
 """
-"""SQL of a table of the events in a stretch, with the parameters of `stretch_range`. PostgreSQL
-takes any range of the log for a ninth of it, and would read all sessions to join them; the limit
-tells how few events there are."""
+"""SQL of a table of the events in a stretch, in no order, with the parameters of `stretch_range`.
+PostgreSQL takes any range of the log for a ninth of it, and would read all sessions to join them;
+the limit tells how few events there are."""
 _REACH = f"""
     WITH fresh AS MATERIALIZED (
         SELECT xid, id FROM sessions_app_sessionevent WHERE {_RANGE}
@@ -55,7 +61,7 @@ def position_here() -> Cursor:
     """Return the end of the log: nothing can be written before it any more."""
     with connection.cursor() as cursor:
         cursor.execute(_HERE)
-        epoch, xmin = cursor.fetchone()
+        epoch, xmin, *_ = cursor.fetchone()
     return Cursor(epoch, int(xmin), 0)
 
 

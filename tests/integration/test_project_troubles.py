@@ -163,4 +163,4 @@ def test_it_costs_a_round_nothing(at: Project) -> None:
     usual = cost(plain)
     for some in ([at], [at, *others]):
         body = plain.model_copy(update=troubled(*some))
-        assert cost(body) == usual + 1
+        assert cost(body) <= usual + 1

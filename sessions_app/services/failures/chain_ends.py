@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,29 +19,29 @@ from sessions_app.selectors.ended_chains import ATTEMPT, JOINS
 _STATES = array(state.value for state in ENDED_STATES)
 _ENDS = f"""
     SELECT e.project_id, e.root_id, e.attempt, e.seq, e.data->>'retry_state',
-        e.attempt > 0 OR e.type NOT IN (
-            'session.terminated', 'session.error', 'session.cancelled')
+        e.type NOT IN ('session.terminated', 'session.error', 'session.cancelled')
     FROM {STRETCH} e JOIN sessions_app_project p ON p.id = e.project_id
     WHERE e.data->>'retry_state' = ANY(%(states)s::text[])
     ORDER BY e.xid, e.id
 """
+# Each with the place of its chain, and whether a person retried the chain before it.
 _ATTEMPTS = f"""
-    SELECT a.root_id, a.id, {ATTEMPT}
-    FROM unnest(%s::uuid[], %s::int[]) AS v(root_id, last)
+    SELECT v.place, a.retry_counters ? 'manual', {ATTEMPT}
+    FROM unnest(%s::int[], %s::uuid[], %s::int[]) AS v(place, root_id, last)
     JOIN sessions_app_session a ON a.root_id = v.root_id AND a.retry_count <= v.last
     {JOINS}
-    ORDER BY a.root_id, a.retry_count
+    ORDER BY v.place, a.retry_count
 """
-# Of chains without rows: `b` is the last event of the root, which has the ids of the chain, `r`
-# that of the attempt, and `f` has the facts that its other events tell. An image that is null is
-# that of the attempt before.
+# The same of chains without rows: `b` is the last event of the root, which has the ids of the
+# chain, `r` that of the attempt, and `f` has the facts that its other events tell. An image that is
+# null is that of the attempt before.
 _ARCHIVED = """
-    SELECT v.root_id, r.session_id, r.attempt, upper(substr(f.type, 9)), f.started_at,
+    SELECT v.place, true, r.attempt, upper(substr(f.type, 9)), f.started_at,
         f.finished_at, coalesce(f.cause, ''), coalesce(f.rule, ''), coalesce(f.signature, ''),
         coalesce(r.data->'archive'->>'queue', ''), coalesce(u.username, ''),
         r.data->'archive'->'spec'->>'image', coalesce(f.node, ''), f.step, f.saved,
         coalesce(f.executor, '')
-    FROM unnest(%s::uuid[], %s::int[]) AS v(root_id, last)
+    FROM unnest(%s::int[], %s::uuid[], %s::int[]) AS v(place, root_id, last)
     JOIN sessions_app_sessionevent b ON b.session_id = v.root_id AND b.type = 'session.archived'
     CROSS JOIN LATERAL jsonb_array_elements_text(b.data->'archive'->'chain') AS chain(id)
     JOIN sessions_app_sessionevent r ON r.session_id = chain.id::uuid
@@ -62,13 +63,19 @@ _ARCHIVED = """
                 AS ended
             FROM sessions_app_sessionevent WHERE session_id = r.session_id) AS l) AS f
     WHERE f.finished_at IS NOT NULL
-    ORDER BY v.root_id, r.attempt
+    ORDER BY v.place, r.attempt
 """
 # The end of the chain before the given one: it had ended, and somebody retried it.
 _EARLIER = """
     SELECT DISTINCT ON (v.place) v.place, e.attempt, e.data->>'retry_state'
-    FROM unnest(%s::int[], %s::uuid[], %s::int[], %s::int[]) AS v(place, session_id, attempt, seq)
-    JOIN sessions_app_sessionevent e ON e.session_id = v.session_id
+    FROM unnest(%s::int[], %s::uuid[], %s::int[], %s::int[]) AS v(place, root_id, attempt, seq)
+    CROSS JOIN LATERAL (
+        SELECT a.id FROM sessions_app_session a WHERE a.root_id = v.root_id
+        UNION ALL
+        SELECT chain.id::uuid FROM sessions_app_sessionevent b
+        CROSS JOIN LATERAL jsonb_array_elements_text(b.data->'archive'->'chain') AS chain(id)
+        WHERE b.session_id = v.root_id AND b.type = 'session.archived') AS a
+    JOIN sessions_app_sessionevent e ON e.session_id = a.id
     WHERE e.data->>'retry_state' = ANY(%s::text[]) AND (e.attempt, e.seq) < (v.attempt, v.seq)
     ORDER BY v.place, e.attempt DESC, e.seq DESC
 """
@@ -102,10 +109,16 @@ class _End(NamedTuple):
     seq: int
     state: str
     again: bool
-    """Whether the chain may have ended before."""
+    """Whether the attempt may have ended the chain before."""
 
 
-_Chains = dict[UUID, list[tuple[UUID, Attempt]]]
+class _Chain(NamedTuple):
+    attempts: list[Attempt]
+    by_hand: bool
+    """Whether a person may have retried it: only then it goes on after its end."""
+
+
+_Chains = dict[UUID, _Chain]
 
 
 def chain_ends(place: Cursor, to: Cursor) -> Ends:
@@ -121,51 +134,58 @@ def chain_ends(place: Cursor, to: Cursor) -> Ends:
     earlier = _earlier(ends, chains)
     found = Ends([], [])
     for at, end in enumerate(ends):
-        chain = chains[end.root_id]
-        ended = ChainEnd(end.project_id, end.state, _until(chain, end.attempt))
+        attempts = chains[end.root_id].attempts
+        ended = ChainEnd(end.project_id, end.state, _until(attempts, end.attempt))
         found.added.append(ended)
         if at in earlier:
             attempt, state = earlier[at]
-            before = ChainEnd(end.project_id, state, _until(chain, attempt))
+            before = ChainEnd(end.project_id, state, _until(attempts, attempt))
             found.replaced.append((before, ended))
     return found
 
 
-def _until(chain: Iterable[tuple[UUID, Attempt]], last: int) -> list[Attempt]:
-    return [attempt for _, attempt in chain if attempt.number <= last]
+def _until(attempts: list[Attempt], last: int) -> list[Attempt]:
+    if attempts[-1].number <= last:
+        return attempts
+    return [attempt for attempt in attempts if attempt.number <= last]
 
 
 def _chains(ends: Sequence[_End]) -> _Chains:
-    """Return the attempts of the chains, with the ids of their sessions, by root."""
+    """Return the chains, by root."""
     last: dict[UUID, int] = {}
     for end in ends:
         last[end.root_id] = max(end.attempt, last.get(end.root_id, 0))
+    roots = sorted(last)
+    asked = [(place, root, last[root]) for place, root in enumerate(roots)]
     with connection.cursor() as cursor:
-        cursor.execute(_ATTEMPTS, columns(sorted(last.items())))
-        rows = cursor.fetchall()
-        archived = sorted(last.keys() - {row[0] for row in rows})
+        cursor.execute(_ATTEMPTS, columns(asked))
+        found = _by_place(cursor.fetchall())
+        archived = [each for each in asked if each[0] not in found]
         if archived:
-            cursor.execute(_ARCHIVED, columns([(root, last[root]) for root in archived]))
-            rows += cursor.fetchall()
-    return {root: list(_attempts(group)) for root, group in groupby(rows, key=lambda row: row[0])}
+            cursor.execute(_ARCHIVED, columns(archived))
+            found |= _by_place(cursor.fetchall())
+    return {roots[place]: chain for place, chain in found.items()}
 
 
-def _attempts(rows: Iterable[tuple[Any, ...]]) -> Iterable[tuple[UUID, Attempt]]:
-    image = ""
-    for _, session_id, *facts in rows:
-        attempt = Attempt._make(facts)
-        image = image if attempt.image is None else attempt.image
-        yield session_id, attempt._replace(image=image)
+def _by_place(rows: Iterable[tuple[Any, ...]]) -> dict[int, _Chain]:
+    found: dict[int, _Chain] = {}
+    for place, group in groupby(rows, key=itemgetter(0)):
+        attempts, by_hand, image = [], False, ""
+        for row in group:
+            attempt = Attempt._make(row[2:])
+            image = image if attempt.image is None else attempt.image
+            by_hand |= row[1]
+            attempts.append(attempt if attempt.image is image else attempt._replace(image=image))
+        found[place] = _Chain(attempts, by_hand)
+    return found
 
 
 def _earlier(ends: Sequence[_End], chains: _Chains) -> dict[int, tuple[int, str]]:
     """Return the end before each end, by its place: the attempt and the state."""
     asked = [
-        (at, session_id, end.attempt, end.seq)
+        (at, end.root_id, end.attempt, end.seq)
         for at, end in enumerate(ends)
-        if end.again
-        for session_id, attempt in chains[end.root_id]
-        if attempt.number <= end.attempt
+        if end.again or chains[end.root_id].by_hand
     ]
     if not asked:
         return {}
