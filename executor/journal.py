@@ -1,10 +1,11 @@
 """An append-only file of JSON lines that survives the sudden death of its writer."""
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from executor.failpoints import failpoint
 from executor.state import replace_file
@@ -57,12 +58,12 @@ class Journal:
 
 
 def _encode(entries: Iterable[Entry]) -> bytes:
-    return b"".join(json.dumps(entry).encode("ascii") + b"\n" for entry in entries)
+    return b"".join([to_json(entry) + b"\n" for entry in entries])
 
 
 def _decode(line: bytes) -> Entry | None:
     try:
-        entry = json.loads(line)
+        entry = from_json(line)
     except ValueError:
         return None
     return entry if isinstance(entry, list) and entry else None

@@ -37,13 +37,12 @@ STRETCH = f"""(
 """SQL of a table of the events in a stretch, in no order, with the parameters of `stretch_range`.
 PostgreSQL takes any range of the log for a ninth of it, and would read all sessions to join them;
 the limit tells how few events there are."""
+# The last event of a full stretch, and whether there is any.
 _REACH = f"""
-    WITH fresh AS MATERIALIZED (
+    SELECT l.xid::text, l.id, EXISTS (SELECT FROM sessions_app_sessionevent WHERE {_RANGE})
+    FROM (SELECT) AS always LEFT JOIN LATERAL (
         SELECT xid, id FROM sessions_app_sessionevent WHERE {_RANGE}
-        ORDER BY xid, id LIMIT %(limit)s)
-    SELECT count(*), (SELECT xid::text FROM fresh ORDER BY xid DESC, id DESC LIMIT 1),
-        (SELECT id FROM fresh ORDER BY xid DESC, id DESC LIMIT 1)
-    FROM fresh
+        ORDER BY xid, id OFFSET %(limit)s - 1 LIMIT 1) AS l ON true
 """
 
 
@@ -51,7 +50,7 @@ class Stretch(NamedTuple):
     """A stretch of the log: how far it goes."""
 
     reached: Cursor
-    """The last event in it, in the epoch in which it begins; its beginning if it has none."""
+    """Its end, in the epoch in which it begins; its beginning if it has no events."""
     place: Cursor
     """From which one reads on."""
     more: bool
@@ -87,13 +86,14 @@ def stretch_after(place: Cursor, end: Cursor, limit: int) -> Stretch:
     to = read_to(place, end)
     with connection.cursor() as cursor:
         cursor.execute(_REACH, {**stretch_range(place, to), "limit": limit})
-        passed, xid, number = cursor.fetchone()
-    reached = Cursor(place.epoch, int(xid), number) if passed else place
-    if passed == limit:
+        xid, number, any_there = cursor.fetchone()
+    if xid is not None:
+        reached = Cursor(place.epoch, int(xid), number)
         return Stretch(reached, reached, more=True)
+    # A position after which nothing was read stays, so that it need not be written again.
+    reached = to if any_there else place
     if to == end:
-        # A position after which nothing was read stays, so that it need not be written again.
-        return Stretch(reached, end if passed else place, more=False)
+        return Stretch(reached, reached, more=False)
     return Stretch(reached, next_epoch(place, end), more=True)
 
 

@@ -37,16 +37,16 @@ _ENDS = f"""
             WHERE l.session_id = e.session_id AND l.data ? 'executor'
             ORDER BY l.seq DESC LIMIT 1), ''),
         coalesce(e.data->>'node', ''),
-        CASE WHEN e.attempt = 0 THEN '{{}}' ELSE coalesce(
-            (SELECT array_agg(DISTINCT a.failure_signature::text) FROM sessions_app_session a
-                WHERE a.root_id = e.root_id AND a.retry_count < e.attempt
-                    AND a.failure_signature <> ''),
-            (SELECT array_agg(DISTINCT l.data->>'failure_signature')
-                FROM jsonb_array_elements_text(r.data->'archive'->'chain') AS chain(id)
-                JOIN sessions_app_sessionevent l ON l.session_id = chain.id::uuid
-                WHERE l.type = 'session.error' AND l.attempt < e.attempt
-                    AND l.data->>'failure_signature' <> ''),
-            '{{}}') END
+        CASE WHEN e.attempt = 0 THEN '{{}}' WHEN s.id IS NOT NULL THEN ARRAY(
+            SELECT a.failure_signature::text FROM sessions_app_session a
+            WHERE a.root_id = e.root_id AND a.retry_count < e.attempt
+                AND a.failure_signature <> '')
+        ELSE ARRAY(
+            SELECT l.data->>'failure_signature'
+            FROM jsonb_array_elements_text(r.data->'archive'->'chain') AS chain(id)
+            JOIN sessions_app_sessionevent l ON l.session_id = chain.id::uuid
+            WHERE l.type = 'session.error' AND l.attempt < e.attempt
+                AND l.data->>'failure_signature' <> '') END
     FROM {STRETCH} e
     JOIN sessions_app_project p ON p.id = e.project_id
     LEFT JOIN sessions_app_session s ON s.id = e.session_id
@@ -76,7 +76,7 @@ class Ended(NamedTuple):
     executor: str
     node_name: str
     earlier: list[str]
-    """The keys of the failures of the chain before it, each once."""
+    """The keys of the failures of the chain before it."""
 
     @property
     def node(self) -> str:

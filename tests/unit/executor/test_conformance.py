@@ -261,7 +261,7 @@ def test_an_agent_that_cannot_renew_ends_its_runs(world: World) -> None:
     session = world.running("does not listen", termination_grace_period=60)
     world.server.stop()
     journal = world.agent.state / "reports" / "journal"
-    until(lambda: b'"lease_expired": true' in journal.read_bytes())
+    until(lambda: b'"lease_expired":true' in journal.read_bytes())
     world.server.start()
     world.server.wait_settled(session)
     assert session.settled == "reported"
