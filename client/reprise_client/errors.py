@@ -11,6 +11,16 @@ class ConfigError(RepriseError):
     """The address, the token or the configuration file cannot be used as it is."""
 
 
+class InvalidRequest(RepriseError):
+    """The arguments of a call cannot be written as JSON, such as text that is not valid Unicode.
+    Nothing was sent."""
+
+    def __init__(self, fields: list[str], cause: Exception):
+        named = f"{', '.join(fields)}: " if fields else ""
+        why = str(cause).removeprefix("Error serializing to JSON: ")
+        super().__init__(f"{named}cannot be sent as JSON: {why}")
+
+
 class ServerUnreachable(RepriseError):
     """The server did not answer: wrong address, server down, network cut, or a timeout."""
 

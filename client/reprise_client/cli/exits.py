@@ -10,6 +10,7 @@ from reprise_client.errors import (
     ApiError,
     ConfigError,
     InvalidAnswer,
+    InvalidRequest,
     RepriseError,
     ServerUnreachable,
     WaitTimeout,
@@ -29,6 +30,7 @@ INTERRUPTED = 130
 
 _CODES: dict[type[RepriseError], int] = {
     ConfigError: USAGE,
+    InvalidRequest: USAGE,
     ServerUnreachable: UNREACHABLE,
     InvalidAnswer: UNREACHABLE,
     WaitTimeout: TIMED_OUT,

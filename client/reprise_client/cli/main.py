@@ -26,7 +26,7 @@ from reprise_client.cli import (
 )
 from reprise_client.cli.apply import apply, update
 from reprise_client.cli.audit import audit
-from reprise_client.cli.exits import FAILED, CommandError, code_of, report
+from reprise_client.cli.exits import FAILED, USAGE, CommandError, code_of, report
 from reprise_client.cli.explain import explain
 from reprise_client.cli.failures import failures
 from reprise_client.cli.get import delete, describe, get
@@ -50,6 +50,9 @@ class Commands(TyperGroup):
         except RepriseError as error:
             report(error)
             raise typer.Exit(code_of(error)) from error
+        except UnicodeEncodeError as error:  # in an address; what is sent is told by the SDK
+            report(CommandError("an argument is not valid UTF-8", USAGE))
+            raise typer.Exit(USAGE) from error
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader closed the pipe
                 raise

@@ -7,6 +7,7 @@ from reprise_client import (
     Client,
     ConfigError,
     InvalidAnswer,
+    InvalidRequest,
     RetryPolicy,
     ServerUnreachable,
 )
@@ -184,6 +185,15 @@ def test_a_junk_page_is_an_invalid_answer(server: FakeServer, client: Client, ju
     server.on("GET /sessions/", Reply(junk))
     with pytest.raises(InvalidAnswer):
         list(client.sessions())
+
+
+@pytest.mark.parametrize("bad", ["a\udcff", ["fine", "\ud800"], object()])
+def test_what_is_no_json_is_not_sent_and_named(
+    server: FakeServer, client: Client, bad: object
+) -> None:
+    with pytest.raises(InvalidRequest, match=r"^name: cannot be sent as JSON: [^E]"):
+        client.session_create(command=["true"], name=bad)
+    assert server.calls == []
 
 
 def test_an_error_page_of_a_proxy_is_an_api_error(server: FakeServer, client: Client) -> None:

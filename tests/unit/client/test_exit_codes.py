@@ -42,3 +42,20 @@ def test_no_server_at_all_is_2(reprise: Command) -> None:
     result = reprise("session", "list")
     assert result.exit_code == 2
     assert "reprise login URL" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command_line", "told"),
+    [
+        (
+            ["run", "img", "--name", "a\udcff", "--", "true"],
+            "reprise: name: cannot be sent as JSON",
+        ),
+        (["session", "list", "--status", "a\udcff"], "reprise: an argument is not valid UTF-8"),
+    ],
+)
+def test_bytes_that_are_no_text_are_2(command: Command, command_line: list[str], told: str) -> None:
+    result = command(*command_line)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(told)
+    assert result.stderr.count("\n") == 1
