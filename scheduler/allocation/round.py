@@ -130,9 +130,6 @@ class Allocation:
             with waiting_lines_by_index():
                 self._fill()
         self._admit()
-        self._save_reservations()
-
-    def _save_reservations(self) -> None:
         self._kept.leased({str(session.id) for session in self.sessions})
         reservations_write(self._executor, self._before, self._kept.now)
         limited_write(self._executor, self._kept.limits_changed)
