@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -15,6 +16,10 @@ from retry.evidence.termination import Termination
 from scheduler.models import Executor, Lease
 from scheduler.services import expire
 from scheduler.services.executors import lease_silence
+from sessions_app.core.cursors import START
+from sessions_app.db.bulk import array
+from sessions_app.eventlog import places
+from sessions_app.eventlog.places import position_here, stretch_range
 from sessions_app.locks import claims
 from sessions_app.models import Project, RetryDecision, RetrySettings, Session
 from sessions_app.services.breakers.sweep import breakers_sweep
@@ -23,6 +28,7 @@ from sessions_app.services.chains.breaker_holds import breaker_held_resume
 from sessions_app.services.chains.dispatch import held_resume
 from sessions_app.services.chains.over_budget import over_budget_resume
 from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.failures import chain_ends, reading
 from tests.factories import executor, policy, project, submit, user
 from tests.invariants import check_all
 
@@ -109,6 +115,25 @@ def test_leases_of_executors_that_call_are_not_read() -> None:
     silence = lease_silence()
     assert most_rows(expire._SILENT, [silence, expire.BATCH]) < MANY / 2
     assert list(expire._overdue(expire._SILENT, [silence])) == [granted[0].session_id]
+
+
+def test_a_stretch_of_a_log_that_has_just_grown_is_read_by_indexes() -> None:
+    held(project(), MANY)
+    with transaction.atomic(), connection.cursor() as cursor:
+        here = position_here()
+        wanted = {**stretch_range(START, here), "states": chain_ends._STATES, "limit": 10}
+        ids = [[1], [uuid4()], [0]]
+        plans = []
+        for query, values in (
+            (places._REACH, wanted),
+            (reading._ENDS, wanted),
+            (chain_ends._ENDS, wanted),
+            (chain_ends._ATTEMPTS, [array(each) for each in ids]),
+        ):
+            cursor.execute(f"EXPLAIN {query}", values)
+            plans += [line for (line,) in cursor.fetchall()]
+    for table in ("sessions_app_sessionevent", "sessions_app_session "):
+        assert not [line for line in plans if f"Seq Scan on {table}" in line]
 
 
 @pytest.mark.parametrize(
