@@ -27,8 +27,9 @@ IN_VAIN = "calls in vain"
 DEPENDANTS = 0.15
 LONG, URGENTLY = 0.06, 0.04
 """Part of the sessions that need most of a node for long, and of those for which they make room."""
-CROWD_EVERY, CROWD_STANDS = 10.0, 2.0
-"""Seconds from one crowd to the next, and from a crowd to the urgent session that finds no room."""
+CROWD_EVERY, CROWD_LASTS, CROWD_STANDS = 15.0, 8.0, 2.0
+"""Seconds from one crowd to the next, that each of its sessions runs, and from a crowd to the
+urgent session that finds no room."""
 OUTCOMES = ("succeeded", "succeeded", "ended", "failed")
 """What dependants wait for."""
 RECENT = 100
@@ -99,7 +100,7 @@ def _long(seconds: float) -> dict[str, Any]:
 def crowd(random: Random, number: int) -> list[dict[str, Any]]:
     """Return sessions from the n-th on that hold all nodes of all executors."""
     count = NODES * len(EXECUTORS)
-    return [{**_plain(random, number + each), **_long(CROWD_EVERY)} for each in range(count)]
+    return [{**_plain(random, number + each), **_long(CROWD_LASTS)} for each in range(count)]
 
 
 def waiting(random: Random, fields: dict[str, Any], on: Sequence[str]) -> dict[str, Any]:
@@ -144,13 +145,17 @@ class Load(threading.Thread):
         self._plant = plant
         self._random = Random(f"{seed}/load")
         self._rate, self._begin = rate, begin
-        self._finished = threading.Event()
+        self._finished, self._slack = threading.Event(), threading.Event()
         self._crowd_at, self._urgent_at = 0.0, math.inf
         self.acknowledged: dict[str, str] = {}
         self.promised: list[str] = []
         self.submitted = 0
         self.outcomes: Counter[str] = Counter()
         self.refused: list[str] = []
+
+    def slacken(self) -> None:
+        """From now on only fill the nodes from time to time: who waits longest gets room, too."""
+        self._slack.set()
 
     def finish(self) -> None:
         self._finished.set()
@@ -161,6 +166,9 @@ class Load(threading.Thread):
             self._begin(client)
             rounds, began = 0, time.monotonic()
             while not self._finished.wait(EVERY):
+                self._crowd(client, time.monotonic())
+                if self._slack.is_set():
+                    continue
                 rounds += 1
                 late = self._rate * (time.monotonic() - began) - self.submitted
                 # What an outage held up comes soon after it, but not all of it at once.
@@ -171,7 +179,6 @@ class Load(threading.Thread):
                     self._meddle(client)
                 if rounds % BULK_EVERY == 0:
                     self._meddle_in_bulk(client)
-                self._crowd(client, time.monotonic())
 
     def _submit_one(self, client: Client) -> None:
         fields = body(self._random, self.submitted)
