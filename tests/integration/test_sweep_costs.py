@@ -17,7 +17,7 @@ from scheduler.models import Executor, Lease
 from scheduler.services import expire
 from scheduler.services.executors import lease_silence
 from sessions_app.core.cursors import START
-from sessions_app.db.bulk import array
+from sessions_app.db.bulk import columns
 from sessions_app.eventlog import places
 from sessions_app.eventlog.places import position_here, stretch_range
 from sessions_app.locks import claims
@@ -122,13 +122,12 @@ def test_a_stretch_of_a_log_that_has_just_grown_is_read_by_indexes() -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         here = position_here()
         wanted = {**stretch_range(START, here), "states": chain_ends._STATES, "limit": 10}
-        ids = [[1], [uuid4()], [0]]
         plans = []
         for query, values in (
             (places._REACH, wanted),
             (reading._ENDS, wanted),
             (chain_ends._ENDS, wanted),
-            (chain_ends._ATTEMPTS, [array(each) for each in ids]),
+            (chain_ends._ATTEMPTS, columns([(1, uuid4(), 0)])),
         ):
             cursor.execute(f"EXPLAIN {query}", values)
             plans += [line for (line,) in cursor.fetchall()]
