@@ -76,8 +76,8 @@ LEASES = (
         "leases-that-are-held-take-no-room",
         (
             Edit(
-                "scheduler.services.leases:_allocate",
-                "- sum(each.leases for each in held)",
+                "scheduler.allocation.round:Allocation._slots",
+                "- sum(each.leases for each in self._held)",
                 "",
             ),
         ),
