@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
+from retry.engine.budgets import MANUAL_BUDGET
 from sessions_app.core.cursors import Cursor
 from sessions_app.core.retry_worth import Attempt
 from sessions_app.core.states import ENDED_STATES
@@ -26,7 +27,7 @@ _ENDS = f"""
 """
 # Each with the place of its chain, and whether a person retried the chain before it.
 _ATTEMPTS = f"""
-    SELECT v.place, a.retry_counters ? 'manual', {ATTEMPT}
+    SELECT v.place, a.retry_counters ? '{MANUAL_BUDGET}', {ATTEMPT}
     FROM unnest(%s::int[], %s::uuid[], %s::int[]) AS v(place, root_id, last)
     JOIN sessions_app_session a ON a.root_id = v.root_id AND a.retry_count <= v.last
     {JOINS}
@@ -109,13 +110,13 @@ class _End(NamedTuple):
     seq: int
     state: str
     again: bool
-    """Whether the attempt may have ended the chain before."""
+    """The attempt may have ended the chain before."""
 
 
 class _Chain(NamedTuple):
     attempts: list[Attempt]
     by_hand: bool
-    """Whether a person may have retried it: only then it goes on after its end."""
+    """A person may have retried it. No other chain goes on after its end."""
 
 
 _Chains = dict[UUID, _Chain]
@@ -145,8 +146,6 @@ def chain_ends(place: Cursor, to: Cursor) -> Ends:
 
 
 def _until(attempts: list[Attempt], last: int) -> list[Attempt]:
-    if attempts[-1].number <= last:
-        return attempts
     return [attempt for attempt in attempts if attempt.number <= last]
 
 
