@@ -18,8 +18,10 @@ from typing import IO, Protocol
 import psycopg
 from django.conf import settings
 from django.core.management import call_command
-from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.core.management.sql import emit_post_migrate_signal
+from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
+from django_celery_beat.models import PeriodicTask
 
 from reprise import garbage
 from reprise.monitoring import disk
@@ -43,6 +45,7 @@ from reprise.standalone.credentials import (
     executor_token,
 )
 from reprise.standalone.errors import StandaloneError, TakenError
+from reprise.standalone.first_schema import create_schema
 from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
@@ -128,7 +131,9 @@ class Standalone:
             wanted = connections_wanted(self._web_processes)
             self._postgres = EmbeddedPostgres(self._data_dir, connections=wanted)
             several = self._web_processes > 1
-            use_database(self._postgres.start(), WEB_POOL_SIZE if several else POOL_SIZE)
+            url = self._postgres.start()
+            use_database(url, WEB_POOL_SIZE if several else POOL_SIZE)
+            create_schema(url)
         credentials = self._fill_database()
         self._start_threads()
         self.add_agent(agent)
@@ -294,6 +299,10 @@ def _migrate() -> None:
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", verbosity=0, interactive=False)
+    elif not PeriodicTask.objects.exists():
+        # Nothing was left to migrate in a new database: what follows a migration is still missing.
+        with transaction.atomic():
+            emit_post_migrate_signal(verbosity=0, interactive=False, db=DEFAULT_DB_ALIAS)
 
 
 def _encrypt() -> None:
