@@ -131,9 +131,7 @@ class Standalone:
             wanted = connections_wanted(self._web_processes)
             self._postgres = EmbeddedPostgres(self._data_dir, connections=wanted)
             several = self._web_processes > 1
-            url = self._postgres.start()
-            use_database(url, WEB_POOL_SIZE if several else POOL_SIZE)
-            create_schema(url)
+            use_database(self._postgres.start(), WEB_POOL_SIZE if several else POOL_SIZE)
         credentials = self._fill_database()
         self._start_threads()
         self.add_agent(agent)
@@ -164,6 +162,8 @@ class Standalone:
         """Create everything that the database must contain before anything runs."""
         try:
             _probe()
+            if self._postgres is not None:
+                create_schema(self._postgres.url)
             _migrate()
             _encrypt()
             project = ensure_tenants()
