@@ -41,6 +41,7 @@ INSERT INTO public.sessions_app_priorityclass (name, value, preemptible, may_pre
         protected_for, domains, projects, created_at, updated_at)
     VALUES ('default', 0, true, false, 0, '[]', '[]', now(), now());
 """
+_RECORD = "INSERT INTO public.django_migrations (app, name, applied) VALUES\n"
 
 
 def create_schema(url: str) -> bool:
@@ -68,6 +69,5 @@ def schema_of(url: str, binaries: Binaries) -> str:
     tables = _EPOCH.sub("0", tables)
     with psycopg.connect(url) as connection:
         applied = connection.execute(_APPLIED).fetchall()
-    migrations = ",\n".join(f"    ('{app}', '{name}', now())" for app, name in applied)
-    recorded = f"INSERT INTO public.django_migrations (app, name, applied) VALUES\n{migrations};\n"
-    return f"{_HEAD.format(binaries.major)}{tables}{_OWN}{recorded}"
+    rows = ",\n".join(f"    ('{app}', '{name}', now())" for app, name in applied)
+    return "".join((_HEAD.format(binaries.major), tables, _OWN, _RECORD, rows, ";\n"))

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -16,6 +15,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from tests.conftest import unavailable
+from tests.ports import free_port
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672//"
 NODE_PROGRAMS = ("/usr/lib/rabbitmq/bin/rabbitmq-server", "rabbitmq-server")
@@ -94,7 +94,7 @@ class PrivateNode:
 
     def __init__(self, directory: Path):
         self._directory = directory
-        self.port, self._distribution_port = _free_port(), _free_port()
+        self.port, self._distribution_port = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._had_epmd = _epmd("-names")
 
@@ -169,12 +169,6 @@ class PrivateNode:
             self._process.wait()
             raise
         self._process = None
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port
 
 
 def _epmd(command: str) -> bool:

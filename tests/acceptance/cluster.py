@@ -1,7 +1,6 @@
 """The parts as in production: web, worker, beat and executor as processes of their own."""
 
 import json
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +10,7 @@ from reprise_client import Client, RepriseError
 
 from reprise.standalone.postgres import EmbeddedPostgres
 from tests.acceptance.running import Program, processes_of
+from tests.ports import free_port
 from tests.waiting import until
 
 SET_UP = """
@@ -39,8 +39,7 @@ class Cluster:
         self.broker_url = broker_url
         self._postgres = EmbeddedPostgres(directory)
         self.database_url = self._postgres.start()
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self._port = found.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         set_up = self._program(sys.executable, "-c", SET_UP, str(directory), self.url)
         assert set_up.reap() == 0, set_up.stderr

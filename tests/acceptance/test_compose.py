@@ -7,7 +7,6 @@ with its environment, from an empty database to a finished chain.
 import json
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -41,6 +40,7 @@ from tests.acceptance.running import (
 )
 from tests.conftest import unavailable
 from tests.observability import exposed, expressions, faults
+from tests.ports import free_port
 from tests.waiting import PATIENCE_SECONDS
 from variables.reading import declared
 
@@ -237,11 +237,6 @@ def test_the_image_has_every_package() -> None:
     assert packages <= copied
 
 
-def _free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return str(found.getsockname()[1])
-
-
 class Production:
     """The whole stack, brought up as `docker compose up` would."""
 
@@ -267,7 +262,7 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
     directory = tmp_path_factory.mktemp("compose")
     postgres = EmbeddedPostgres(directory / "embedded")
     names = ("web", "front", "ingress", "health", "worker", "worker-background")
-    ports = {name: _free_port() for name in names}
+    ports = {name: str(free_port()) for name in names}
     environ = {**FILLED, "REPRISE_SCHEME": "http", "REPRISE_HOST": "127.0.0.1"}
     environ["REPRISE_METRICS_TOKEN"] = METRICS_TOKEN
     # Users of runs could not walk through pytest's directories.
@@ -286,7 +281,7 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Production]
             "9100": ports["worker"],
             "9101": ports["worker-background"],
             "{$HTTP_PORT:80}": ports["ingress"],
-            "{$HTTPS_PORT:443}": _free_port(),
+            "{$HTTPS_PORT:443}": str(free_port()),
             "{$HEALTH_PORT:2015}": ports["health"],
             "127.0.0.1:2015": f"127.0.0.1:{ports['health']}",
             "read_body 120s": f"read_body {slow_calls.SECONDS}s",

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +24,7 @@ from tests.acceptance.running import ROOT, clean_environ, processes_of
 from tests.clock import SkewedClock
 from tests.faults import poison
 from tests.faults.proxy import Proxy
+from tests.ports import free_port
 from tests.waiting import until
 
 STOP_SECONDS = 60.0
@@ -257,7 +257,7 @@ class Plant:
             "REPRISE_PREEMPT_RATE": "0.5",
             **self.times,
         }
-        ports = [_free_port() for _ in range(self.size)]
+        ports = [free_port() for _ in range(self.size)]
         self.people = self._proxy(ports)
         self._set_up(broker_is_up)
         self.webs = [self._web(number, port) for number, port in enumerate(ports)]
@@ -389,9 +389,3 @@ def _answers(client: Client) -> bool:
     with suppress(RepriseError):
         return bool(client.whoami())
     return False
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port

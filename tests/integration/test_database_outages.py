@@ -28,6 +28,7 @@ from scheduler.models import Executor
 from sessions_app.wakeups import WORK_CHANNEL
 from tests.factories import executor, project, token, user
 from tests.integration.test_operations import beats, database_url
+from tests.ports import free_port
 from tests.waiting import PATIENCE_SECONDS, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -171,8 +172,7 @@ def front() -> Iterator[str]:
 
 @pytest.fixture
 def gunicorn() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "gunicorn", "--config", "deploy/gunicorn.conf.py"]
     environ = {**os.environ, "DATABASE_URL": database_url(), "REPRISE_WEB_WORKERS": "1"}
     environ["DJANGO_SETTINGS_MODULE"] = "reprise.settings"

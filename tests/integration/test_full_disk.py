@@ -1,7 +1,6 @@
 """A full disk as each process of the server finds it: by itself, asked or not."""
 
 import logging
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from sessions_app.instruments import registry
 from tests.acceptance.running import Program
 from tests.integration.test_operations import database_url, full_disk, program_run
 from tests.observability import RULES
+from tests.ports import free_port
 from tests.waiting import until
 
 __all__ = ["full_disk"]
@@ -33,8 +33,7 @@ BACKENDS = "SELECT pid FROM pg_stat_activity WHERE application_name = 'reprise-d
 
 @pytest.fixture
 def metrics_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

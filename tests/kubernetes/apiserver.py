@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.kubernetes.manifests import EXECUTOR_RBAC, documents
+from tests.ports import free_port
 
 ADMIN, EXECUTOR = "admin-token", "executor-token"
 PATIENCE_SECONDS = 180.0
@@ -248,8 +248,7 @@ def _cluster_wide(manifest: str) -> Iterator[tuple[str, Object]]:
 
 
 def free_ports(count: int) -> list[int]:
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return list(ports)
