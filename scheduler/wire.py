@@ -1,6 +1,7 @@
 """The messages between executors and the server; described in docs/wire.md."""
 
 import math
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -286,7 +287,8 @@ class LeasedSpec(WireModel):
     pod_spec: dict[str, Any] | None
 
 
-class LeasedSession(WireModel):
+@dataclass(slots=True, kw_only=True)
+class LeasedSession:
     """A lease, with everything that the executor needs to run the session.
 
     `avoid_node` is a node of this executor that the session must not use; "" for none. `nodes` are
@@ -303,12 +305,12 @@ class LeasedSession(WireModel):
     queue: str
     priority_class: str
     environ: dict[str, str]
-    secret_environ: dict[str, str] = Field(default={}, repr=False)
+    secret_environ: dict[str, str] = field(default_factory=dict, repr=False)
     """Only for the run: nothing may store or log it."""
     avoid_node: str
-    avoid_nodes: list[str] = []
+    avoid_nodes: list[str] = field(default_factory=list)
     nodes: list[str]
-    node_labels: dict[str, str] = {}
+    node_labels: dict[str, str] = field(default_factory=dict)
     spec: LeasedSpec
 
 
@@ -338,7 +340,8 @@ class LeaseAnswer(WireModel):
     forget_troubles: list[str] = []
 
 
-class Outcome(WireModel):
+@dataclass(slots=True, kw_only=True)
+class Outcome:
     """The outcome of one report or return."""
 
     session_id: str | None

@@ -48,9 +48,10 @@ def used_of(
     used = chain.counters.get(name, 0) - (chain.marks.get(name, 0) if resets else 0)
     if window is None:
         return used
-    within = sum(
-        paid.budget == name and (now - paid.at).total_seconds() < window for paid in chain.paid
-    )
+    within = 0
+    for paid in chain.paid:
+        if paid.budget == name and (now - paid.at).total_seconds() < window:
+            within += 1
     return min(used, within)
 
 

@@ -120,7 +120,7 @@ def leased_sessions(tokens: Mapping[UUID, int], places: Places, *, secrets: bool
 def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
     # No validation: the values come from our own tables and were checked when written.
     short = len(row.spec) <= SHORT_SPEC
-    return LeasedSession.model_construct(
+    return LeasedSession(
         session_id=row.id,
         fencing_token=token,
         attempt=row.attempt,

@@ -323,12 +323,14 @@ def _end(report: Report, beside: Told | None) -> End:
     reported = Termination.from_json(report.termination)
     # Facts that the termination lacks, or that cannot be read, come from the report around it.
     exit_code = reported.exit_code if reported.exit_code is not None else report.exit_code
-    termination = replace(
-        reported,
-        status="terminated" if succeeded else "error",
-        exit_code=0 if succeeded and exit_code is None else exit_code,
-        node=reported.node or report.node,
-    )
+    facts: dict[str, Any] = {
+        "status": "terminated" if succeeded else "error",
+        "exit_code": 0 if succeeded and exit_code is None else exit_code,
+        "node": reported.node or report.node,
+    }
+    # A copy is dear, and most terminations are whole.
+    lacking = {name: value for name, value in facts.items() if getattr(reported, name) != value}
+    termination = replace(reported, **lacking) if lacking else reported
     # The facts of a pod describe its end, not an earlier message.
     message = report.message
     of_a_pod = report.termination is not None and "pod" in report.termination

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -83,8 +83,7 @@ class Change:
     events: list[Event] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
+class EventRow(NamedTuple):
     """An event as it is written, with its session."""
 
     session: Writable
@@ -161,10 +160,16 @@ def _numbered(change: Change) -> Iterable[EventRow]:
 def fact(value: Any) -> Any:
     """Return a column's value as events store it: times as ISO 8601 text in UTC, ids as text."""
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
+        return _shown(value)
     if isinstance(value, UUID):
         return str(value)
     return value
+
+
+@lru_cache(maxsize=16)
+def _shown(time: datetime) -> str:
+    # Most of a batch have one moment.
+    return time.astimezone(UTC).isoformat()
 
 
 def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]) -> None:

@@ -1,0 +1,82 @@
+"""Columns of values arrive in PostgreSQL as they are, whatever stands in them."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import DataError, connection, transaction
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessions_app.db.bulk import array, copy_text, json_array
+
+pytestmark = pytest.mark.django_db
+
+# PostgreSQL stores neither a NUL nor half of a pair of surrogates.
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
+AWKWARD = st.sampled_from(["", "NULL", "null", '"', "\\", "\\N", "{}", ",", "\t", "\n", "\r", " "])
+TEXTS = st.lists(TEXT | AWKWARD, max_size=6)
+ZONES = st.sampled_from([UTC, timezone(timedelta(hours=-5, minutes=-30))])
+TIMES = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)  # noqa: DTZ001
+COLUMNS: dict[str, st.SearchStrategy[list[Any]]] = {
+    "text": TEXTS,
+    "uuid": st.lists(st.uuids(), max_size=4),
+    "bigint": st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
+    "float8": st.lists(st.floats(allow_nan=False), max_size=4),
+    "numeric": st.lists(st.decimals(allow_nan=False, allow_infinity=False), max_size=4),
+    "boolean": st.lists(st.booleans(), max_size=4),
+    "timestamptz": st.lists(TIMES, max_size=4),
+}
+JSON = st.lists(st.dictionaries(TEXT | AWKWARD, TEXT | AWKWARD | st.integers(0, 9)), max_size=4)
+
+
+def _read(literal: str, kind: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT v FROM unnest(%s::{kind}[]) v", [literal])
+        return [value for (value,) in cursor.fetchall()]
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@given(data=st.data())
+@settings(max_examples=25)
+def test_an_array_has_its_values(kind: str, data: st.DataObject) -> None:
+    values = data.draw(COLUMNS[kind])
+    assert _read(array(values), kind) == values
+    with_none = [None, *values]
+    assert _read(array(with_none), kind) == with_none
+
+
+@given(values=JSON)
+@settings(max_examples=25)
+def test_an_array_of_json_has_its_values(values: list[dict[str, Any]]) -> None:
+    assert [json.loads(text) for text in _read(json_array(values), "text")] == values
+
+
+def test_a_text_with_a_nul_is_refused_and_moves_no_other() -> None:
+    for values in (["a\0b"], ["a\0", "b"], ["\0"]):
+        with pytest.raises((DataError, ValueError)), transaction.atomic():
+            _read(array(values), "text")
+
+
+OBJECT = JSON.map(lambda values: {"values": values})
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.uuids(), TEXT | AWKWARD, st.integers(-9, 9), TIMES, OBJECT), max_size=4
+    )
+)
+@settings(max_examples=25)
+def test_copied_rows_have_their_values(
+    rows: list[tuple[UUID, str, int, datetime, dict[str, Any]]],
+) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE copied (a uuid, b text, c int, d timestamptz, e text)")
+        with cursor.copy("COPY copied FROM STDIN") as copy:
+            copy.write(copy_text(rows))
+        cursor.execute("TABLE copied")
+        found = cursor.fetchall()
+        cursor.execute("DROP TABLE copied")
+    assert [(*row[:-1], json.loads(row[-1])) for row in found] == rows
