@@ -118,7 +118,7 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
         ids = {report.session_id for report in reports.values()}
         ends = any(report.status in FINAL_STATUSES for report in reports.values())
         about = KNOWN_AND_PROGRESS if ends else None
-        found, now, value = lock_sessions_with(sorted(ids), about, skip_locked=True)
+        found, now, value = lock_sessions_with(list(ids), about, skip_locked=True)
         known, beside = known_and_progress(value, found)
         locked = {session.id: session for session in found}
         missing = ids - locked.keys()

@@ -115,7 +115,7 @@ def _quoted_array(texts: Sequence[str]) -> str:
 
 def _ids(column: Sequence[UUID]) -> Sequence[str]:
     # Without hyphens, which would take Python longer than the rest.
-    return [f"{value.int:032x}" for value in column]
+    return [value.int.to_bytes(16).hex() for value in column]
 
 
 def _times(column: Sequence[datetime]) -> Sequence[str]:
@@ -159,8 +159,7 @@ _COPIED: dict[type, Callable[[Any], Sequence[str]]] = {
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: "NULL",
     str: _quoted,
-    # Without hyphens, which would take Python longer than the rest.
-    UUID: lambda value: f"{value.int:032x}",
+    UUID: lambda value: value.int.to_bytes(16).hex(),
     datetime: lambda value: f'"{value.isoformat()}"',
     bool: str,
     int: str,

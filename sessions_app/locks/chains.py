@@ -143,7 +143,7 @@ def lock_sessions_with(
     # Without a session there is one row, which has none.
     found = [locked_session(row[_FIRST:]) for row in rows if row[_FIRST] is not None]
     value = None if about is None else from_json(rows[0][_ABOUT])
-    return sorted(found, key=attrgetter("id")), rows[-1][_CLOCK], value
+    return sorted(found, key=attrgetter("id.int")), rows[-1][_CLOCK], value
 
 
 def once(about: str) -> str:
