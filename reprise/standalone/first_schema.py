@@ -1,4 +1,4 @@
-"""The tables of a new database, in one step.
+"""The tables of a new database, in one step (decision 0075).
 
 To migrate a new database takes Django three quarters of a first start, for models that it renders
 again at each step. `schema.sql` has what the migrations leave; `make schema` writes it. Migrations
@@ -23,7 +23,7 @@ _SETTING = re.compile(r"^SET (?=\w+ =)|(?<='search_path', '', )false", re.MULTIL
 _SCOPED = {"SET ": "SET LOCAL ", "false": "true"}
 _IS_NEW = "SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace)"
 _APPLIED = "SELECT app, name FROM django_migrations ORDER BY id"
-# When the database that was dumped was new: see migration 0007.
+# When the database that was dumped was new: see sessions_app/migrations/0007_event_epoch.py.
 _EPOCH = re.compile(r"(?<=SELECT )\d+(?=::bigint \$\$;)")
 # What a database has of its own, and the rows that migrations write, which nobody audits. Those of
 # `post_migrate` come when it is sent.
