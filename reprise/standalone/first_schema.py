@@ -23,10 +23,10 @@ _SETTING = re.compile(r"^SET (?=\w+ =)|(?<='search_path', '', )false", re.MULTIL
 _SCOPED = {"SET ": "SET LOCAL ", "false": "true"}
 _IS_NEW = "SELECT NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'public'::regnamespace)"
 _APPLIED = "SELECT app, name FROM django_migrations ORDER BY id"
-# When the database that was dumped was new: see sessions_app/migrations/0007_event_epoch.py.
+# When the dumped database was new (sessions_app/migrations/0007_event_epoch.py).
 _EPOCH = re.compile(r"(?<=SELECT )\d+(?=::bigint \$\$;)")
-# What a database has of its own, and the rows that migrations write, which nobody audits. Those of
-# `post_migrate` come when it is sent.
+# What a database has of its own, and the rows that migrations write, which nobody audits. It runs
+# after the file, in its transaction. The rows of `post_migrate` come when it is sent.
 _OWN = """\
 DO $own$ BEGIN
     EXECUTE format(
@@ -56,6 +56,7 @@ def create_schema(url: str) -> bool:
         if not same_major or connection.execute(_IS_NEW).fetchone() != (True,):
             return False
         connection.execute(text.encode())
+        connection.execute(_OWN)
     return True
 
 
@@ -70,4 +71,4 @@ def schema_of(url: str, binaries: Binaries) -> str:
     with psycopg.connect(url) as connection:
         applied = connection.execute(_APPLIED).fetchall()
     rows = ",\n".join(f"    ('{app}', '{name}', now())" for app, name in applied)
-    return "".join((_HEAD.format(binaries.major), tables, _OWN, _RECORD, rows, ";\n"))
+    return "".join((_HEAD.format(binaries.major), tables, _RECORD, rows, ";\n"))

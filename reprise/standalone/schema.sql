@@ -2446,18 +2446,6 @@ ALTER TABLE ONLY public.sessions_app_webhookdelivery
     ADD CONSTRAINT sessions_app_webhook_endpoint_id_2d178742_fk_sessions_ FOREIGN KEY (endpoint_id) REFERENCES public.sessions_app_webhookendpoint(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.sessions_app_webhookendpoint
     ADD CONSTRAINT sessions_app_webhook_project_id_e04ffc4e_fk_sessions_ FOREIGN KEY (project_id) REFERENCES public.sessions_app_project(id) DEFERRABLE INITIALLY DEFERRED;
-DO $own$ BEGIN
-    EXECUTE format(
-        'CREATE OR REPLACE FUNCTION public.reprise_epoch() RETURNS bigint LANGUAGE sql '
-        'STABLE PARALLEL SAFE AS $$ SELECT %s::bigint $$', extract(epoch FROM now())::bigint);
-END $own$;
-SET LOCAL session_replication_role = replica;
-INSERT INTO public.reprise_knownserver (system_identifier, timeline)
-    SELECT system_identifier, timeline FROM public.reprise_server();
-INSERT INTO public.sessions_app_configversion (id, version) VALUES (1, gen_random_uuid());
-INSERT INTO public.sessions_app_priorityclass (name, value, preemptible, may_preempt,
-        protected_for, domains, projects, created_at, updated_at)
-    VALUES ('default', 0, true, false, 0, '[]', '[]', now(), now());
 INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('contenttypes', '0001_initial', now()),
     ('auth', '0001_initial', now()),
