@@ -36,6 +36,11 @@ class Rules:
     done: str = ""
     """What was changed in the text."""
 
+    @property
+    def wrong(self) -> bool:
+        """Return whether a field of the rule has an error."""
+        return any(each.error for each in self.fields)
+
 
 @of_project(Action.SESSION_READ)
 def rules(request: HttpRequest, place: Place) -> HttpResponse:
@@ -45,7 +50,7 @@ def rules(request: HttpRequest, place: Place) -> HttpResponse:
         request,
         place,
         "draft_rules",
-        400 if drawn.refused or any(each.error for each in drawn.fields) else 200,
+        400 if drawn.refused or drawn.wrong else 200,
         title="Rules",
         rules=drawn,
         rules_address=place.address("project-draft-rules"),

@@ -18,6 +18,8 @@ __all__ = ["project"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AT = "/projects/acme/work/"
+SETTLED_MS = 100
+"""Longer than htmx takes until the focus no longer moves."""
 NAMED = "(cell) => getComputedStyle(cell, '::before').content"
 """The name that a cell has before its figure."""
 
@@ -116,6 +118,8 @@ def test_a_lead_finds_out_why_it_failed_and_makes_the_project_retry_it(
     page.fill("[name=rule-codes]", "65, x")
     browser.press("Enter")
     page.wait_for_selector("#field-rule-codes-error")
+    page.wait_for_timeout(SETTLED_MS)
+    assert browser.run("document.activeElement.id") == "field-rule-codes"
     assert all("400" in each for each in browser.problems)
     browser.problems.clear()
     page.fill("[name=rule-codes]", "65, 75")

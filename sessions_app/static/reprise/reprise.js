@@ -149,6 +149,8 @@ document.addEventListener("htmx:afterSwap", (event) => {
   kept.delete(region.id);
   if (!before) return;
   restore(region, before);
+  // Whoever is told that a field is wrong types on in it.
+  if (event.detail.xhr.status === 400) region.querySelector("[aria-invalid]")?.focus();
   for (const box of region.querySelectorAll("[data-all]")) countChosen(box.form);
   if (region.dataset.state !== before.state) say(region.dataset.state ?? "");
 });
