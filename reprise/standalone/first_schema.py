@@ -51,9 +51,10 @@ def create_schema(url: str) -> bool:
     is left to the migrations.
     """
     with psycopg.connect(url) as connection:
+        if connection.execute(_IS_NEW).fetchone() != (True,):
+            return False
         text = SCHEMA.read_text()
-        same_major = text.startswith(_HEAD.format(connection.info.server_version // 10_000))
-        if not same_major or connection.execute(_IS_NEW).fetchone() != (True,):
+        if not text.startswith(_HEAD.format(connection.info.server_version // 10_000)):
             return False
         connection.execute(text.encode())
         connection.execute(_OWN)
