@@ -15,7 +15,7 @@ from uuid import UUID
 
 from benchmarks.bulk_load import loading
 from benchmarks.failure_history import SIGNATURE
-from retry.policies.inline import InlinePolicy
+from retry.policies.inline import InlinePolicy, dump_stored
 
 DAYS = 60
 CHAINS_REPEAT = 16
@@ -74,7 +74,7 @@ def load_past(url: str, count: int, *, ended: bool = False) -> Past:
         "began": began,
         "step": DAYS * 86_400 / count,
         "unfinished": unfinished // 16 * 16,
-        "policy": InlinePolicy(max_retries=6, retry_delay=10.0).model_dump_json(),
+        "policy": dump_stored(InlinePolicy(max_retries=6, retry_delay=10.0)),
         "trace": json.dumps([{"step": "cause", "cause": "kernel_nonzero_exit"}] * 6),
         **asdict(places),
     }

@@ -151,10 +151,10 @@ def _running_sessions(
     from django.db import connection
     from uuid_utils.compat import uuid7
 
-    from retry.policies.inline import InlinePolicy
+    from retry.policies.inline import InlinePolicy, dump_stored
     from sessions_app.models import SessionSpec
 
-    policy = InlinePolicy(**fields).model_dump(mode="json")
+    policy = dump_stored(InlinePolicy(**fields))
     spec = SessionSpec.objects.create(id=uuid7(), request_digest="bench")
     ids = [uuid7() for _ in range(count)]
     with connection.cursor() as cursor:
@@ -162,7 +162,7 @@ def _running_sessions(
         with cursor.copy("COPY bench_target (id, child_id, batch) FROM STDIN") as copy:
             for position, session_id in enumerate(ids):
                 copy.write_row((session_id, uuid7(), position // batch + 1))
-        policies = {"policy": json.dumps(policy), "named": json.dumps(list(named))}
+        policies = {"policy": policy, "named": json.dumps(list(named))}
         cursor.execute(_RUNNING, {"spec": spec.pk, **policies})
         cursor.execute("ALTER SEQUENCE bench_batch RESTART")
         cursor.execute("VACUUM ANALYZE sessions_app_session, bench_target")
