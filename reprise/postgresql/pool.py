@@ -30,6 +30,12 @@ class PromptPool(ConnectionPool[Any]):
     def _add_connection(self, attempt: AttemptWithBackoff | None, growing: bool = False) -> None:
         super()._add_connection(attempt or Attempt(timeout=self.reconnect_timeout), growing)
 
+    def _get_ready_connection(self, timeout: float | None) -> Any:
+        # The one that was used last, which has its statements prepared and planned, and not the one
+        # that has waited longest: with that, all of a pool would have to plan everything.
+        self._pool.rotate(1)
+        return super()._get_ready_connection(timeout)
+
     def _check_connection(self, conn: Any) -> None:
         try:
             super()._check_connection(conn)

@@ -140,6 +140,21 @@ def test_connections_that_broke_while_nobody_used_them(pool: PromptPool, road: R
     assert first_answer(pool) < BACK_SECONDS
 
 
+@pytest.mark.parametrize("pool", [3], indirect=True)
+def test_a_pool_hands_out_the_connection_that_was_used_last(pool: PromptPool) -> None:
+    """It has the statements prepared; the others come only when several are needed at once."""
+    with pool.connection(), pool.connection() as second:
+        pass
+    with pool.connection() as first:
+        pass
+    used = []
+    for _ in range(4):
+        with pool.connection() as found:
+            used.append(found)
+    assert set(used) == {first}
+    assert first is not second
+
+
 def test_every_process_has_this_pool() -> None:
     assert isinstance(connection.pool, PromptPool)  # type: ignore[attr-defined]
 
