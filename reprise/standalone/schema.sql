@@ -301,24 +301,32 @@ CREATE FUNCTION public.reprise_charge_budgets() RETURNS trigger
 DECLARE
     part int := 0;
 BEGIN
-    IF 8 < ANY (NEW.made) OR reprise_budgets_refuse(NEW, 2 * 64) THEN
-        PERFORM pg_advisory_xact_lock(1380253710);
-    ELSE
-        PERFORM pg_advisory_xact_lock_shared(1380253710);
-        FOR place IN pg_backend_pid() .. pg_backend_pid() + 8 - 1 LOOP
-            part := 1 + place % 8;
-            EXIT WHEN pg_try_advisory_xact_lock(1380253710, part);
+    IF 8 >= ALL (NEW.made) THEN
+        BEGIN
+            PERFORM pg_advisory_xact_lock_shared(1380253710);
+            FOR place IN pg_backend_pid() .. pg_backend_pid() + 8 - 1 LOOP
+                part := 1 + place % 8;
+                EXIT WHEN pg_try_advisory_xact_lock(1380253710, part);
+                part := 0;
+            END LOOP;
+            IF part = 0 THEN
+                part := 1 + pg_backend_pid() % 8;
+                PERFORM pg_advisory_xact_lock(1380253710, part);
+            END IF;
+            IF reprise_budgets_refuse(NEW, 64) THEN
+                RAISE no_data_found;
+            END IF;
+        EXCEPTION WHEN no_data_found THEN
             part := 0;
-        END LOOP;
-        IF part = 0 THEN
-            part := 1 + pg_backend_pid() % 8;
-            PERFORM pg_advisory_xact_lock(1380253710, part);
-        END IF;
+        END;
     END IF;
-    IF reprise_budgets_refuse(NEW, CASE part WHEN 0 THEN 0 ELSE 64 END) THEN
-        RAISE EXCEPTION 'a shared budget of these retries is spent'
-            USING ERRCODE = 'check_violation', TABLE = TG_TABLE_NAME,
-                CONSTRAINT = 'retry_budget_has_room';
+    IF part = 0 THEN
+        PERFORM pg_advisory_xact_lock(1380253710);
+        IF reprise_budgets_refuse(NEW, 0) THEN
+            RAISE EXCEPTION 'a shared budget of these retries is spent'
+                USING ERRCODE = 'check_violation', TABLE = TG_TABLE_NAME,
+                    CONSTRAINT = 'retry_budget_has_room';
+        END IF;
     END IF;
     INSERT INTO sessions_app_retrybudgetminute AS m (scope, minute, first_attempts, retries)
     SELECT v.scope, to_timestamp(NEW.minute * 60 + part), 0, v.made
@@ -338,8 +346,11 @@ BEGIN
 END $$;
 CREATE FUNCTION public.reprise_counters_add_up() RETURNS trigger
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 BEGIN
+    IF jsonb_path_query_array(NEW.retry_counters, '$.*') = jsonb_build_array(NEW.retry_count) THEN
+        RETURN NULL;
+    END IF;
     IF NEW.retry_count <> (
         SELECT coalesce(sum(value::bigint), 0) FROM jsonb_each_text(NEW.retry_counters)
     ) THEN
@@ -348,7 +359,7 @@ BEGIN
                 CONSTRAINT = 'session_counters_add_up';
     END IF;
     RETURN NULL;
-END $$;
+END $_$;
 CREATE FUNCTION public.reprise_counters_total(counters jsonb) RETURNS bigint
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $$ SELECT coalesce(sum(value::bigint), 0)::bigint FROM jsonb_each_text(counters) $$;
@@ -2605,4 +2616,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0087_config_version', now()),
     ('sessions_app', '0088_fewer_round_trips', now()),
     ('sessions_app', '0089_failure_totals', now()),
-    ('sessions_app', '0090_charges_side_by_side', now());
+    ('sessions_app', '0090_charges_side_by_side', now()),
+    ('sessions_app', '0091_dispatch_looks_less', now());

@@ -40,7 +40,7 @@ END $$;
 # Who has the lock alone waits for all that share it. Who shares it holds the lock of a part, too,
 # from before the look at the counts. So whoever looks last sees all charges but those of the other
 # parts, and has left room for these.
-_CHARGE = """
+CHARGE = """
 CREATE OR REPLACE FUNCTION reprise_charge_budgets() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     part int := 0;
@@ -86,7 +86,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunSQL(
-            _REFUSE + _CHARGE,
+            _REFUSE + CHARGE,
             _BEFORE.CHARGE
             + "DROP FUNCTION reprise_budgets_refuse(sessions_app_retrycharge, bigint)",
         ),
