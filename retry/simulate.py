@@ -408,8 +408,10 @@ def held(attempt: Attempt, held_for: str, key: str, **facts: Any) -> Attempt:
     *steps, last = decision.trace
     step = {"step": held_for, "result": "held", "scope": key.partition(":")[0], **facts}
     trace = [*steps, step, {**last, "state": "held", "retry_state": "held"}]
-    waits = replace(decision, state="held", retry_state="held", trace=trace)
-    return attempt._replace(decision=replace(waits, held_for=held_for, held_key=key))
+    waits = decision._replace(
+        state="held", retry_state="held", trace=trace, held_for=held_for, held_key=key
+    )
+    return attempt._replace(decision=waits)
 
 
 def _judged(rulebook: Rulebook, verdict: Verdict) -> Rulebook:

@@ -1,6 +1,5 @@
 """The state of one decision: the inputs of its steps, and the trace and verdict that they make."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,8 +13,7 @@ from retry.policies.matching import CompiledRule, Facts, NamedPolicy
 from retry.policies.merge import MergedBounds
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """The inputs of the steps, which append what they found to `trace`."""
 
     chain: Chain

@@ -1,7 +1,6 @@
 """The decision about a failure: one pure function, with a trace of every step."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from retry.engine.budgets import (
@@ -335,7 +334,7 @@ def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> De
     held_for, held_key = _hold(case)
     state = "held" if held_for else "scheduled"
     decision = _close(case, verdict, "retry", state, held_for, state, delay, due_at)
-    return replace(decision, held_key=held_key) if held_key else decision
+    return decision._replace(held_key=held_key) if held_key else decision
 
 
 def _hold(case: Case) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The backoff: a retry waits `min(base + base x ratio x fraction, cap)` seconds."""
 
 import hashlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from retry.policies.inline import BackoffStrategy, InlinePolicy, JitterMode
 
@@ -11,8 +11,7 @@ DELAY_CEILING = 86_400.0
 _LAST_EXPONENT = 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(NamedTuple):
     """The parameters of the waits; both delays in seconds, `max_delay` None is no cap."""
 
     delay: float
@@ -34,8 +33,7 @@ class Backoff:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(NamedTuple):
     """One wait in seconds and its parts: `value = min(base + extra, cap)`."""
 
     base: float

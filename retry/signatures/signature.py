@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from retry.engine.workload_message import NO_MESSAGE, workload_message_of
 from retry.evidence.causes import PLATFORM_CAUSES, classify
@@ -28,8 +28,7 @@ REMEMBERED_LENGTH = 1024
 """Characters up to which a process remembers the text of an output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """The key of a failure, 12 hex digits, and its title, masked, of at most 200 characters.
 
     `generic` says that the text tells only that something ended. Then the key is also of the image

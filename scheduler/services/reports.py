@@ -219,7 +219,7 @@ def _apply_turn(
     sessions_change(changes, now=batch.now)
     event_seqs = settle_locked(ends, now=batch.now, known=batch.known)
     event_seqs |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
-    for session_id, event_seq in event_seqs.items():
+    for session_id, event_seq in () if last else event_seqs.items():
         batch.sessions[session_id] = batch.sessions[session_id]._replace(event_seq=event_seq)
     return answers
 

@@ -2,8 +2,8 @@
 
 psycopg escapes the elements of a list one character at a time in Python, which took four fifths of
 the time of a bulk settle. An array literal made from whole strings costs a twentieth of that, and a
-column of one type, as most are, is written as a whole. pydantic writes the JSON, in a fifth of the
-time of the standard library.
+column of one type, as most are, is written as a whole. orjson writes the JSON, in a twelfth of
+the time of the standard library.
 """
 
 import re
@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import orjson
 from pydantic_core import to_json
 
 FEW_IDS = "(SELECT %s::uuid[])::uuid[]"
@@ -39,7 +40,10 @@ def json_array(values: Iterable[Any]) -> str:
 
 def json_text(value: Any) -> str:
     """Return a JSON value as its text."""
-    return to_json(value).decode()
+    try:
+        return orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+    except TypeError:  # an integer of more than 64 bits, or a class of its own: three times as slow
+        return to_json(value).decode()
 
 
 def columns(rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -29,7 +29,10 @@ COLUMNS: dict[str, st.SearchStrategy[list[Any]]] = {
     "boolean": st.lists(st.booleans(), max_size=4),
     "timestamptz": st.lists(TIMES, max_size=4),
 }
-JSON = st.lists(st.dictionaries(TEXT | AWKWARD, TEXT | AWKWARD | st.integers(0, 9)), max_size=4)
+# Integers of more than 64 bits, too, which orjson does not write.
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = TEXT | AWKWARD | NUMBERS | st.booleans() | st.none()
+JSON = st.lists(st.dictionaries(TEXT | AWKWARD, VALUES), max_size=4)
 
 
 def _read(literal: str, kind: str) -> list[Any]:

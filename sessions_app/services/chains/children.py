@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
@@ -89,8 +89,7 @@ class Retry:
         return self.parent.retry_counters.get(MANUAL, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(NamedTuple):
     """A session about to be inserted; `spec_id` None: it shares its parent's."""
 
     id: UUID

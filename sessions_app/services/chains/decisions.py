@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -16,8 +15,7 @@ from sessions_app.db.writes import together, write
 from sessions_app.services.write.transitions import fact
 
 
-@dataclass(frozen=True, slots=True)
-class NewDecision:
+class NewDecision(NamedTuple):
     """A decision about one session, and the facts it is based on (JSON)."""
 
     session_id: UUID

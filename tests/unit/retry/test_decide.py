@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from datetime import timedelta
 from itertools import combinations
 from typing import Any
@@ -129,7 +128,7 @@ def test_equal_failures_end_a_chain_only_in_a_row(failures: list[str], ends: boo
     assert (decision.reason == "repeating_failure") is ends
     preempted = decided(PREEMPTED, chain=chain, max_retries=10, stop_after_same=3)
     assert preempted.reason == "inline_retry"
-    unknown = replace(chain, signature="", failures=[""] * len(failures))
+    unknown = chain._replace(signature="", failures=[""] * len(failures))
     assert decided(chain=unknown, max_retries=10, stop_after_same=3).reason == "inline_retry"
 
 
@@ -137,9 +136,9 @@ def test_an_attempt_that_made_progress_interrupts_equal_failures() -> None:
     chain = a_chain(retry_count=2, signature="a", failures=["a", "a"])
     for each, ends in (
         (chain, True),
-        (replace(chain, advanced=True), False),
-        (replace(chain, failures=["", "a"]), False),
-        (replace(chain, failures=["a", ""]), False),
+        (chain._replace(advanced=True), False),
+        (chain._replace(failures=["", "a"]), False),
+        (chain._replace(failures=["a", ""]), False),
     ):
         decision = decided(chain=each, max_retries=10, stop_after_same=3)
         assert (decision.reason == "repeating_failure") is ends
@@ -488,7 +487,7 @@ def test_free_text_in_the_trace_is_bounded() -> None:
 
 def test_the_given_values_are_left_as_they_were() -> None:
     chain = a_chain(retry_count=1)
-    policy, before = a_policy(max_retries=3), replace(chain, counters=dict(chain.counters))
+    policy, before = a_policy(max_retries=3), chain._replace(counters=dict(chain.counters))
     decide(exited(1), chain, Rulebook(policy), NOW, 0.5)
     assert chain == before
     assert policy == a_policy(max_retries=3)

@@ -27,16 +27,24 @@ from tests.unit.retry import strategies
 from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
 
 counts = st.integers(0, 8) | st.integers(min_value=0, max_value=2**63)
-chains = st.builds(
-    Chain,
-    session_id=st.uuids().map(str),
-    session_type=st.sampled_from(("batch", "batch", "batch", "interactive")),
-    retry_count=counts,
-    root_created_at=strategies.moments,
-    counters=st.dictionaries(
-        st.sampled_from(("inline/failure", "inline/preemption", "manual")), counts
-    ),
-)
+
+
+@st.composite
+def _chains(draw: st.DrawFn) -> Chain:
+    return Chain(
+        session_id=draw(st.uuids().map(str)),
+        session_type=draw(st.sampled_from(("batch", "batch", "batch", "interactive"))),
+        retry_count=draw(counts),
+        root_created_at=draw(strategies.moments),
+        counters=draw(
+            st.dictionaries(
+                st.sampled_from(("inline/failure", "inline/preemption", "manual")), counts
+            )
+        ),
+    )
+
+
+chains = _chains()
 
 
 @given(

@@ -1,5 +1,4 @@
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from tests.unit.retry.recorded import NAMES, composed, recorded
 
 
 def sentences_of(decision: Decision) -> list[str]:
-    stored = json.loads(json.dumps(asdict(decision), default=str))
+    stored = json.loads(json.dumps(decision._asdict(), default=str))
     sentences = explain(stored, stored["trace"])
     assert all(not sentence[0].islower() and sentence.endswith(".") for sentence in sentences)
     return sentences

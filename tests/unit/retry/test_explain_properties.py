@@ -2,7 +2,6 @@
 raises."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -23,7 +22,7 @@ from tests.unit.retry.strategies import json_values
 
 
 def sentences_of(decision: Decision) -> list[str]:
-    stored = json.loads(json.dumps(asdict(decision), default=str))
+    stored = json.loads(json.dumps(decision._asdict(), default=str))
     return explain(stored, stored["trace"])
 
 

@@ -1,7 +1,6 @@
 """The sentences of decisions with named policies, and what holds of every explanation."""
 
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +17,7 @@ from tests.unit.retry.named import category, named
 
 
 def sentences_of(decision: Decision) -> list[str]:
-    stored = json.loads(json.dumps(asdict(decision), default=str))
+    stored = json.loads(json.dumps(decision._asdict(), default=str))
     return explain(stored, stored["trace"])
 
 
@@ -297,7 +296,7 @@ def test_an_age_that_reads_like_its_limit_is_just_past_it() -> None:
 
 
 def test_advice_is_not_given_to_one_who_has_helped_himself() -> None:
-    stored = asdict(decided())
+    stored = decided()._asdict()
     assert explain(stored, [])[-1] == REASONS["no_policy"].advice
     for done in ({"next_session_id": "x"}, {"requested_by": "ann"}):
         assert REASONS["no_policy"].advice not in explain({**stored, **done}, [])

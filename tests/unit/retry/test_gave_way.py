@@ -1,6 +1,5 @@
 """Who made room for another session comes back, whatever its policies say."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def test_it_comes_back_at_once_without_any_policy_and_beyond_all_limits() -> Non
     assert (decision.action, decision.reason, decision.state) == ("retry", "gave_way", "scheduled")
     assert (decision.paid_by, decision.used, decision.limit) == ("scheduler/preemption", 150, None)
     assert (decision.delay, decision.due_at) == (0.0, NOW)
-    assert "make room" in " ".join(explain(asdict(decision), decision.trace))
+    assert "make room" in " ".join(explain(decision._asdict(), decision.trace))
 
 
 @pytest.mark.parametrize("mode", [Mode.OFF, Mode.PAUSED])

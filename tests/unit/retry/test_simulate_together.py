@@ -1,7 +1,6 @@
 """Past chains side by side: what breakers and shared budgets would have done."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -134,7 +133,7 @@ def test_the_trace_says_what_held_a_retry() -> None:
     assert (held["step"], held["result"], held["signature"]) == ("breaker", "held", BAD)
     assert (last["step"], last["state"], last["retry_state"]) == ("decision", "held", "held")
     assert (decision.state, decision.held_key) == ("held", f"project:7/{BAD}")
-    said = explain(asdict(decision), decision.trace)
+    said = explain(decision._asdict(), decision.trace)
     assert said[-1] == "The retry is held until the breaker of its signature closes."
 
 
@@ -143,7 +142,7 @@ def test_the_trace_says_that_a_budget_held_a_retry() -> None:
     attempts, _ = Found(pasts, budget(), book(delay=1.0)).chains[made_up_id(1, 0)]
     decision = attempts[0].decision
     assert decision is not None
-    assert explain(asdict(decision), decision.trace)[-2:] == [
+    assert explain(decision._asdict(), decision.trace)[-2:] == [
         "The retry budget that all chains of its project share is spent.",
         "The retry is held until the shared retry budget of its project has room.",
     ]
