@@ -478,7 +478,7 @@ def _sent_beside(lives: Lives, name: str) -> None:
         webhooks_run()
     """
     # The server's own worker may not come first.
-    with receiving() as receiver, _stopped(lives.server.program.process.pid):
+    with receiving() as receiver, _stopped_idle(lives):
         lives.run_beside(
             textwrap.dedent(make).format(url=receiver.url) + textwrap.dedent(send),
             failpoint=name,
@@ -520,6 +520,30 @@ def _stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+_IDLE = """
+    SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+        AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND xact_start IS NOT NULL)
+"""
+
+
+@contextmanager
+def _stopped_idle(lives: Lives) -> Iterator[None]:
+    """Stop the server between its transactions: who reads the log waits for the end of each."""
+    pid = lives.server.program.process.pid
+
+    def stops_idle() -> bool:
+        os.kill(pid, signal.SIGSTOP)
+        (idle,) = connection.execute(_IDLE).fetchone() or (False,)
+        if not idle:
+            os.kill(pid, signal.SIGCONT)
+        return bool(idle)
+
+    with psycopg.connect(lives.server.database_url, autocommit=True) as connection:
+        until(stops_idle, "the server has no transaction open")
+    with _stopped(pid):
+        yield
 
 
 STORIES: dict[str, Callable[[Lives], Story]] = {
