@@ -293,7 +293,7 @@ def _expired_beside(lives: Lives, name: str) -> None:
         """
         lives.run_beside(grant)
         reached(client, session, "SCHEDULED")
-        with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
+        with _server_stopped(lives):  # whose sweep might be the first
             with psycopg.connect(lives.server.database_url) as connection:
                 connection.execute(
                     "UPDATE scheduler_lease SET granted_at = granted_at - interval '1 hour'"
@@ -311,7 +311,7 @@ def _waited_beside(lives: Lives, name: str) -> None:
     nowhere = {"nodeSelector": {"to": "nowhere"}}
     policy = {**POLICY, "max_retries": 1}
     session = submit(client, "true", policy=policy, pod_spec=nowhere, queue_timeout=600)
-    with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
+    with _server_stopped(lives):  # whose sweep might be the first
         with psycopg.connect(lives.server.database_url) as connection:
             connection.execute(
                 "UPDATE sessions_app_session SET wait_deadline = wait_deadline - interval '1 hour'"
@@ -345,7 +345,7 @@ def _verified_beside(lives: Lives, name: str) -> None:
             reports_apply(at.name, at.incarnation, [{{**{report!r}, "fencing_token": token}}])
         """
         lives.run_beside(show)
-        with _stopped(lives.server.program.process.pid):  # whose sweep might be the first
+        with _server_stopped(lives):  # whose sweep might be the first
             with psycopg.connect(lives.server.database_url) as connection:
                 connection.execute("UPDATE scheduler_executor SET last_seen_at = now() + '1 h'")
                 connection.execute("UPDATE scheduler_lease SET verify_at = now()")
@@ -478,7 +478,7 @@ def _sent_beside(lives: Lives, name: str) -> None:
         webhooks_run()
     """
     # The server's own worker may not come first.
-    with receiving() as receiver, _stopped_idle(lives):
+    with receiving() as receiver, _server_stopped(lives):
         lives.run_beside(
             textwrap.dedent(make).format(url=receiver.url) + textwrap.dedent(send),
             failpoint=name,
@@ -498,7 +498,7 @@ def _failed_over_beside(lives: Lives, name: str) -> None:
     recorded = "SELECT count(*) FROM sessions_app_auditentry WHERE action = 'database.failover'"
     with (
         psycopg.connect(lives.server.database_url, autocommit=True) as connection,
-        _stopped(lives.server.program.process.pid),  # which would see to it by itself
+        _server_stopped(lives),  # which would see to it by itself
     ):
         (before,) = connection.execute(recorded).fetchone() or (0,)
         connection.execute("UPDATE reprise_knownserver SET timeline = timeline - 1")
@@ -529,8 +529,9 @@ _IDLE = """
 
 
 @contextmanager
-def _stopped_idle(lives: Lives) -> Iterator[None]:
-    """Stop the server between its transactions: who reads the log waits for the end of each."""
+def _server_stopped(lives: Lives) -> Iterator[None]:
+    """Stop the server between its transactions: others wait for its locks, and readers of the log
+    for the end of each."""
     pid = lives.server.program.process.pid
 
     def stops_idle() -> bool:
