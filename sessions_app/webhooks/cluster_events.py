@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from pydantic_core import to_json
 
-from sessions_app.db.bulk import columns
+from sessions_app.db.bulk import columns, json_text
 from sessions_app.wakeups import webhooks_after_commit
 
 # A webhook without types, or with `*`, wants the events of its project's sessions, and its receiver
@@ -47,8 +46,8 @@ def cluster_events_tell(events: Sequence[ClusterEvent], *, now: datetime) -> int
     rows = [
         (
             event.type,
-            to_json(event.data).decode(),
-            None if event.projects is None else to_json(sorted(event.projects)).decode(),
+            json_text(event.data),
+            None if event.projects is None else json_text(sorted(event.projects)),
         )
         for event in events
     ]

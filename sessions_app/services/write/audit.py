@@ -10,10 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from pydantic_core import to_json
 
 from sessions_app.audit.context import ENGINE, TASK, current
-from sessions_app.db.bulk import array, json_array
+from sessions_app.db.bulk import array, json_array, json_text
 from sessions_app.db.writes import write
 from sessions_app.locks import CLAIM_DISPATCHES
 from sessions_app.models.audit import DISPATCH
@@ -89,7 +88,7 @@ def _dispatched(rows: Sequence[AuditRow], now: datetime) -> None:
         _DISPATCHED,
         [
             now,
-            to_json(current().via).decode(),
+            json_text(current().via),
             array(row.object_id for row in rows),
             array(row.project_id for row in rows),
             array(row.root for row in rows),
@@ -107,7 +106,7 @@ def _acts(rows: Sequence[AuditRow], now: datetime) -> None:
             ENGINE,
             TASK,
             context.door,
-            to_json(context.via).decode(),
+            json_text(context.via),
             array(row.actor for row in rows),
             array(row.action for row in rows),
             array(row.object_type for row in rows),
