@@ -59,8 +59,8 @@ def _superseded(name: str, incarnation: int) -> Conflict:
 
 
 class Heartbeat(NamedTuple):
-    """The result of a heartbeat: the executor's leases, whether any session waits, and the projects
-    whose troubles need not be reported any more."""
+    """The result of a heartbeat: the executor's leases, whether a session waits that it serves, and
+    the projects whose troubles need not be reported any more."""
 
     held: Sequence[HeldLease]
     waiting: bool
@@ -76,15 +76,29 @@ class _Recorded(NamedTuple):
     fenced: bool
 
 
+# Whether a session waits that an executor `e` serves. The orders make PostgreSQL take the first
+# entry of an index: if many waited a moment ago, it would look through all sessions for one.
+_WAITS = """
+    CASE WHEN EXISTS (SELECT FROM scheduler_executor_projects p WHERE p.executor_id = e.id)
+    THEN EXISTS (
+        SELECT FROM scheduler_executor_projects p CROSS JOIN LATERAL (
+            SELECT FROM sessions_app_session s
+            WHERE s.phase = 'waiting' AND s.project_id = p.project_id
+            ORDER BY s.project_id, s.id NULLS FIRST LIMIT 1) first
+        WHERE p.executor_id = e.id)
+    ELSE (SELECT s.id FROM sessions_app_session s
+        WHERE s.phase = 'waiting' ORDER BY s.queue_id LIMIT 1) IS NOT NULL END
+"""
+_WORK_WAITS = f"SELECT {_WAITS} FROM scheduler_executor e WHERE e.name = %s"
 # One statement, since an idle server does mostly this. An agent on another state directory does not
 # know the runs of the one before, which may go on until their leases end.
-_HEARTBEAT = """
+_HEARTBEAT = f"""
     UPDATE scheduler_executor e
     SET incarnation = %(incarnation)s, round = %(round)s, last_seen_at = clock_timestamp(),
         driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
         nodes_digest = coalesce(%(digest)s, e.nodes_digest),
         node_templates = coalesce(%(templates)s::jsonb, e.node_templates),
-        refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{}' END,
+        refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{{}}' END,
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
         project_troubles = %(project_troubles)s::jsonb, warnings = %(warnings)s::jsonb,
         fenced_at = CASE WHEN e.state_id IN ('', %(state_id)s) THEN e.fenced_at
@@ -93,8 +107,7 @@ _HEARTBEAT = """
         OR e.incarnation = %(incarnation)s AND e.state_id IN ('', %(state_id)s)
             AND (%(round)s = 0 OR e.round <= %(round)s))
     RETURNING e.id, EXISTS (SELECT FROM scheduler_lease l WHERE l.executor_id = e.id),
-        EXISTS (SELECT FROM sessions_app_session s WHERE s.phase = 'waiting'),
-        coalesce(e.fenced_at < clock_timestamp(), true)
+        {_WAITS}, coalesce(e.fenced_at < clock_timestamp(), true)
 """
 
 
@@ -116,6 +129,14 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
     troubled = {each["project"] for each in troubles.values()}
     forgotten = sorted(call.project_troubles.keys() - troubled)
     return Heartbeat(held, recorded.waiting or bool(missing), forgotten)
+
+
+def work_waits(name: str) -> bool:
+    """Return whether a session waits that the executor serves, as its heartbeat tells."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WORK_WAITS, [name])
+        row = cursor.fetchone()
+    return row is not None and bool(row[0])
 
 
 def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from scheduler.locks import leases_of
 from scheduler.models import Executor
-from scheduler.services.executors import executor_heartbeat
+from scheduler.services.executors import executor_heartbeat, work_waits
 from scheduler.services.leases import LeaseRound, lease_round, stops_for
 from scheduler.services.progress import progress_note
 from scheduler.wire import LeaseAnswer, LeaseCall, Stop
@@ -24,12 +24,18 @@ def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
 
 
 def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
-    """Return the stops and leases for an executor now, and how many lines still wait."""
+    """Return the stops and leases for an executor now, and how many lines still wait.
+
+    Most wake-ups tell of others' work, or of room that nobody waits for. A round locks the executor
+    and waits for the disk, so that there is none for them.
+    """
     stops: list[Stop] = []
     if call.runs:
         executor_id = Executor.objects.values_list("pk", flat=True).get(name=name)
         stops = stops_for(leases_of(executor_id), call.runs)
-    granted = lease_round(name, call.incarnation, secrets=call.secrets)
+    granted = LeaseRound([], 0)
+    if work_waits(name):
+        granted = lease_round(name, call.incarnation, secrets=call.secrets)
     return _answer(granted, stops), granted.passed_over
 
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db.models import ProtectedError
@@ -12,6 +13,8 @@ from scheduler.allocation.round import Allocation
 from scheduler.models import Executor, Lease
 from scheduler.services import leases
 from scheduler.services.executors import leases_sweep_orphans
+from scheduler.services.polling import look_again
+from scheduler.wire import LeaseCall, Limits
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.sessions.cancel import chain_cancel
@@ -158,6 +161,26 @@ def test_an_executor_serves_only_its_projects(at: Project) -> None:
     bound = Agent(executor("bound", projects=(at,)))
     assert bound.lease() == [mine.pk]
     assert agent().lease() == [other.pk]
+
+
+def woken(name: str) -> list[UUID]:
+    """Return the sessions that a held call gets when it is woken."""
+    call = LeaseCall(incarnation=1, limits=Limits(max_sessions=9))
+    answer, _ = look_again(name, call)
+    return [lease.session_id for lease in answer.leases]
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_wake_up_takes_a_round_only_if_own_work_waits(
+    at: Project, bound: bool, django_assert_num_queries: Any
+) -> None:
+    Agent(executor("one", projects=(at,) if bound else ())).lease()
+    if bound:
+        submit(project())
+    with django_assert_num_queries(1):
+        assert woken("one") == []
+    mine = submit(at)
+    assert woken("one") == [mine.pk]
 
 
 def test_a_cordoned_queue_or_executor_leases_nothing(at: Project, played: Agent) -> None:
