@@ -475,7 +475,9 @@ def _sent_beside(lives: Lives, name: str) -> None:
         log_read()
         while log_read_behind():
             pass
-        webhooks_run()
+        # A run takes deliveries for a few seconds only, and these are of all sessions so far.
+        while webhooks_run()[0]:
+            pass
     """
     # The server's own worker may not come first.
     with receiving() as receiver, _server_stopped(lives):
