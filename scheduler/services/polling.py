@@ -17,26 +17,29 @@ def lease_once(name: str, call: LeaseCall) -> LeaseAnswer:
     heartbeat = executor_heartbeat(name, call)
     progress_note(name, call.progress)
     stops = stops_for(heartbeat.held, call.runs)
-    granted = LeaseRound([], 0)
-    if heartbeat.waiting:
-        granted = lease_round(name, call.incarnation, secrets=call.secrets)
+    granted = _granted(name, call, waits=heartbeat.waiting)
     return _answer(granted, stops, heartbeat.forgotten)
 
 
 def look_again(name: str, call: LeaseCall) -> tuple[LeaseAnswer, int]:
-    """Return the stops and leases for an executor now, and how many lines still wait.
-
-    Most wake-ups tell of others' work, or of room that nobody waits for. A round locks the executor
-    and waits for the disk, so that there is none for them.
-    """
+    """Return the stops and leases for an executor now, and how many lines still wait."""
     stops: list[Stop] = []
     if call.runs:
         executor_id = Executor.objects.values_list("pk", flat=True).get(name=name)
         stops = stops_for(leases_of(executor_id), call.runs)
-    granted = LeaseRound([], 0)
-    if work_waits(name):
-        granted = lease_round(name, call.incarnation, secrets=call.secrets)
+    granted = _granted(name, call, waits=work_waits(name))
     return _answer(granted, stops), granted.passed_over
+
+
+def _granted(name: str, call: LeaseCall, *, waits: bool) -> LeaseRound:
+    """Return what a lease round grants; without work for this executor there is none.
+
+    Most wake-ups tell of others' work, or of room that nobody waits for, and a round locks the
+    executor and waits for the disk.
+    """
+    if not waits:
+        return LeaseRound([], 0)
+    return lease_round(name, call.incarnation, secrets=call.secrets)
 
 
 def _answer(granted: LeaseRound, stops: list[Stop], forgotten: Sequence[str] = ()) -> LeaseAnswer:
