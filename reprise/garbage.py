@@ -2,11 +2,11 @@
 
 import gc
 
-THRESHOLDS = (50_000, 10, 10)
+THRESHOLDS = (100_000, 10, 10)
 """Python's own, (700, 10, 10), start a full collection in the middle of every few batches. With
-these there is one in a minute at some 500 attempts a second; it takes 10 ms. They must not be much
-rarer: requests are cycles (Django's storage of messages knows the request, which knows it), so what
-a request has read stays until then, if a smaller collection came while it was served."""
+these, batches of a thousand sessions rarely start any. Calls of the API leave no cycles behind
+(`tests/integration/test_cycles.py`), so there is little garbage; pages and libraries leave some,
+which must not wait for long: 100,000 objects are some 15 MB."""
 
 
 def freeze() -> None:

@@ -58,7 +58,7 @@ MIDDLEWARE = [
     "reprise.http.hosts.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "reprise.http.page_messages.PageMessages",
     "sessions_app.audit.middleware.DoorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",

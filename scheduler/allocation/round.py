@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -91,9 +91,9 @@ class Allocation:
         self._before: Reserved = executor.reserved or {}
         """The reservations that the round before has left."""
         takers = takers_of(executor, self._alive) if self._before else {}
-        self._kept = KeptRoom(
-            self._before, takers, lambda each: cost(each.amounts, self._whole), now
-        )
+        # Not of this object: it would be a cycle, and its sessions garbage to be looked for.
+        self._whole = whole = cache(partial(_whole, executor))
+        self._kept = KeptRoom(self._before, takers, lambda each: cost(each.amounts, whole()), now)
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -183,13 +183,8 @@ class Allocation:
         return max(min(free, MAX_GRANTS), 0)
 
     @cached_property
-    def _whole(self) -> Amounts:
-        own = Room(self._executor.nodes, ()).whole
-        return {**own, SESSIONS: ONE * self._executor.max_sessions}
-
-    @cached_property
     def _usage(self) -> UsageLevels:
-        return usage_levels(self._whole, self._now, besides=(self._executor.pk, self._held))
+        return usage_levels(self._whole(), self._now, besides=(self._executor.pk, self._held))
 
     @cached_property
     def _shares(self) -> Mapping[int, _Share]:
@@ -434,6 +429,12 @@ class Allocation:
         """Return whether the session is bound to its nodes; not after too many refused plans."""
         refused = session.placement_refusals or 0
         return self._executor.placement == Placement.NODE and refused < MOST_REFUSALS
+
+
+def _whole(executor: Executor) -> Amounts:
+    """Return all that an executor has."""
+    own = Room(executor.nodes, ()).whole
+    return {**own, SESSIONS: ONE * executor.max_sessions}
 
 
 def _quota_limit(quota: Quota) -> Limit:

@@ -51,4 +51,4 @@ def test_a_process_has_frozen_what_it_loaded(process: str) -> None:
     assert done.returncode == 0, done.stderr
     frozen, *thresholds = (int(word) for word in done.stdout.split())
     assert frozen > 20_000
-    assert thresholds == [50_000, 10, 10]
+    assert thresholds == [100_000, 10, 10]

@@ -2,7 +2,8 @@
 
 from typing import Any, ClassVar
 
-from django.http import Http404
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
 from pydantic import BaseModel, ConfigDict
 from rest_framework.exceptions import (
     APIException,
@@ -78,6 +79,21 @@ class RestView(APIView):
         if request.method in self.actions.keys() - {"GET"} and not self.asks_when_writing:
             query_of(_NoQuery, request.query_params)
 
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer the request, and untie view, request and answer.
+
+        Django and Django REST framework make cycles of them: all that a call has read and answered
+        would be kept until the garbage collector looks for it.
+        """
+        response = super().dispatch(request, *args, **kwargs)
+        self.request.parser_context.clear()
+        vars(request).pop("auser", None)  # what asks for the user in coroutines
+        vars(self).pop("head", None)  # its own method `get`
+        del self.response
+        if isinstance(response, Response):
+            response.add_post_render_callback(_untie)
+        return response
+
     @property
     def required_action(self) -> Action:
         """Return the action of the present request."""
@@ -95,6 +111,10 @@ class RestView(APIView):
         """Return the answer to a POST that created something at `path` below this address."""
         headers = {"Location": self.request.build_absolute_uri(path), **UNKEPT}
         return Response(body, status=201, headers=headers)
+
+
+def _untie(response: Any) -> None:
+    response.renderer_context = None
 
 
 def require_no_body(request: Request) -> None:
