@@ -1952,8 +1952,6 @@ ALTER TABLE ONLY public.scheduler_executor_projects
 ALTER TABLE ONLY public.scheduler_executor_projects
     ADD CONSTRAINT scheduler_executor_projects_pkey PRIMARY KEY (id);
 ALTER TABLE ONLY public.scheduler_lease
-    ADD CONSTRAINT scheduler_lease_fencing_token_key UNIQUE (fencing_token);
-ALTER TABLE ONLY public.scheduler_lease
     ADD CONSTRAINT scheduler_lease_pkey PRIMARY KEY (session_id);
 ALTER TABLE ONLY public.scheduler_node
     ADD CONSTRAINT scheduler_node_address_key UNIQUE (address);
@@ -2153,6 +2151,7 @@ CREATE UNIQUE INDEX failure_signature_unique ON public.sessions_app_failuresigna
 CREATE INDEX failure_totals_old ON public.sessions_app_failuretotals USING btree (hour);
 CREATE UNIQUE INDEX heartbeat_one_a_process ON public.reprise_heartbeat USING btree (part, name);
 CREATE UNIQUE INDEX hour_count_one_a_kind ON public.reprise_hourcount USING btree (hour, type, cause);
+CREATE UNIQUE INDEX lease_of_executor ON public.scheduler_lease USING btree (executor_id, fencing_token);
 CREATE INDEX lease_verify ON public.scheduler_lease USING btree (verify_at) WHERE (verify_at IS NOT NULL);
 CREATE UNIQUE INDEX log_chunk_offset_unique ON public.sessions_app_logchunk USING btree (session_id, "offset");
 CREATE UNIQUE INDEX membership_unique ON public.sessions_app_membership USING btree (user_id, domain_id, project_id) NULLS NOT DISTINCT;
@@ -2184,7 +2183,6 @@ CREATE UNIQUE INDEX schedule_name_unique ON public.sessions_app_schedule USING b
 CREATE INDEX scheduler_executor_name_842018be_like ON public.scheduler_executor USING btree (name varchar_pattern_ops);
 CREATE INDEX scheduler_executor_projects_executor_id_066df49b ON public.scheduler_executor_projects USING btree (executor_id);
 CREATE INDEX scheduler_executor_projects_project_id_05474149 ON public.scheduler_executor_projects USING btree (project_id);
-CREATE INDEX scheduler_lease_executor_id_73ca9bd6 ON public.scheduler_lease USING btree (executor_id);
 CREATE INDEX scheduler_node_address_50bec5fc_like ON public.scheduler_node USING btree (address varchar_pattern_ops);
 CREATE INDEX scheduler_reservation_executor_id_c2c6200d ON public.scheduler_reservation USING btree (executor_id);
 CREATE INDEX scheduler_reservation_session_id_e2e4eff2 ON public.scheduler_reservation USING btree (session_id);
@@ -2198,7 +2196,6 @@ CREATE INDEX session_by_owner ON public.sessions_app_session USING btree (owner_
 CREATE INDEX session_by_queue ON public.sessions_app_session USING btree (queue_id, id NULLS FIRST);
 CREATE INDEX session_by_type ON public.sessions_app_session USING btree (project_id, session_type, id NULLS FIRST) WHERE (NOT ((session_type)::text = 'batch'::text));
 CREATE INDEX session_chain_ended ON public.sessions_app_session USING btree (finished_at) WHERE ((resting)::text = ANY ((ARRAY['succeeded'::character varying, 'exhausted'::character varying, 'not_retried'::character varying, 'cancelled'::character varying])::text[]));
-CREATE INDEX session_children ON public.sessions_app_session USING btree (parent_id) WHERE (parent_id IS NOT NULL);
 CREATE UNIQUE INDEX session_creation_id_unique ON public.sessions_app_session USING btree (project_id, creation_id);
 CREATE INDEX session_executor_ended ON public.sessions_app_session USING btree (project_id, executor, id NULLS FIRST) WHERE (((phase)::text = 'final'::text) AND (NOT ((executor)::text = ''::text)));
 CREATE INDEX session_exits ON public.sessions_app_session USING btree (project_id, exit_code, id NULLS FIRST) WHERE ((exit_code IS NOT NULL) AND (NOT ((exit_code = 0) AND (exit_code IS NOT NULL) AND ((retry_cause)::text = ''::text))));
@@ -2446,8 +2443,6 @@ ALTER TABLE ONLY public.sessions_app_schedule
 ALTER TABLE ONLY public.sessions_app_session
     ADD CONSTRAINT sessions_app_session_owner_id_c19408fc_fk_auth_user_id FOREIGN KEY (owner_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.sessions_app_session
-    ADD CONSTRAINT sessions_app_session_parent_id_b6e017f0_fk_sessions_ FOREIGN KEY (parent_id) REFERENCES public.sessions_app_session(id) DEFERRABLE INITIALLY DEFERRED;
-ALTER TABLE ONLY public.sessions_app_session
     ADD CONSTRAINT sessions_app_session_project_id_4d5e064b_fk_sessions_ FOREIGN KEY (project_id) REFERENCES public.sessions_app_project(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.sessions_app_session
     ADD CONSTRAINT sessions_app_session_queue_id_d0f9b3e8_fk_sessions_app_queue_id FOREIGN KEY (queue_id) REFERENCES public.sessions_app_queue(id) DEFERRABLE INITIALLY DEFERRED;
@@ -2603,6 +2598,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('scheduler', '0028_node_templates', now()),
     ('scheduler', '0029_executor_warnings', now()),
     ('scheduler', '0030_reservation_limited_since', now()),
+    ('scheduler', '0031_one_index_of_leases', now()),
     ('sessions', '0001_initial', now()),
     ('sessions_app', '0077_queue_timeout', now()),
     ('sessions_app', '0078_wait_deadline', now()),
@@ -2617,4 +2613,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0088_fewer_round_trips', now()),
     ('sessions_app', '0089_failure_totals', now()),
     ('sessions_app', '0090_charges_side_by_side', now()),
-    ('sessions_app', '0091_dispatch_looks_less', now());
+    ('sessions_app', '0091_dispatch_looks_less', now()),
+    ('sessions_app', '0092_attempts_by_root', now());

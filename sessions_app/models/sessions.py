@@ -141,8 +141,15 @@ class Session(models.Model):
     node = models.CharField(max_length=253, blank=True)
     executor = models.CharField(max_length=63, blank=True)
 
+    # Without a constraint, which would need an index of its own: an attempt is found by its root,
+    # whose constraint keeps the chain together.
     parent = models.ForeignKey(
-        "self", models.PROTECT, null=True, related_name="children", db_index=False
+        "self",
+        models.PROTECT,
+        null=True,
+        related_name="children",
+        db_index=False,
+        db_constraint=False,
     )
     root = models.ForeignKey("self", models.PROTECT, related_name="chain", db_index=False)
     root_submitted_at = models.DateTimeField()
@@ -352,7 +359,6 @@ class Session(models.Model):
                 name="session_exits",
             ),
             models.Index("project", "node", NEWEST, condition=~Q(node=""), name="session_by_node"),
-            models.Index("parent", condition=Q(parent__isnull=False), name="session_children"),
             models.Index(
                 "project",
                 OpClass("name", "varchar_pattern_ops"),

@@ -88,7 +88,7 @@ class SessionsWanted:
         for name, condition in _CONDITIONS.items():
             value = getattr(self, name)
             if value is not None:
-                found.add(condition, value)
+                found.add(condition, *[value] * condition.count("%s"))
         if self.status is not None:
             _of_status(found, self.status)
         if self.retry_cause is not None:
@@ -187,7 +187,8 @@ _CONDITIONS = {
     "signature": "s.failure_signature = %s AND s.failure_signature <> ''",
     "exit_code": "s.exit_code = %s",
     "root": "s.root_id = %s",
-    "parent": "s.parent_id = %s",
+    "parent": "s.root_id = (SELECT f.root_id FROM sessions_app_session f WHERE f.id = %s) "
+    "AND s.parent_id = %s",
     "owner": "s.owner_id = (SELECT u.id FROM auth_user u WHERE u.username = %s)",
     "executor": "s.executor = %s AND s.executor <> ''",
     "node": "s.node = %s AND s.node <> ''",

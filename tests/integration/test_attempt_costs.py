@@ -37,13 +37,13 @@ class Cost(NamedTuple):
 COSTS = {
     # statements, commits; bytes of the log; rows inserted, updated, of these HOT, deleted; entries
     "submit": Cost(7, 1, 1970, 3, 0, 0, 0, 12),
-    "lease": Cost(22, 2, 1950, 2, 1, 0, 0, 13.67),
+    "lease": Cost(22, 2, 1824, 2, 1, 0, 0, 12),
     "accept": Cost(6, 1, 1013, 1, 2, 1.94, 0, 3.51),
     # One statement reads image and command, because these failures say nothing about themselves.
     # One entry is that of the signature.
-    "fail": Cost(7, 1, 5148, 4, 1, 0, 1, 21.5),
-    "dispatch": Cost(5, 1, 4155, 4, 2, 1, 0, 22.05),
-    "succeed": Cost(6, 1, 2459, 2, 1, 0, 1, 15),
+    "fail": Cost(7, 1, 5148, 4, 1, 0, 1, 21),
+    "dispatch": Cost(5, 1, 4080, 4, 2, 1, 0, 21),
+    "succeed": Cost(6, 1, 2398, 2, 1, 0, 1, 14),
 }
 WAL_TOLERANCE = 0.05
 TOLERANCE = 0.02

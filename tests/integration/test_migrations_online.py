@@ -41,6 +41,10 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("sessions_app", "0028_counters_trigger"): {"ban-drop-constraint"},
     # A wider one of the same transaction takes its place.
     ("sessions_app", "0057_dependencies"): {"ban-drop-constraint"},
+    # The constraint of the root keeps chains whole.
+    ("sessions_app", "0092_attempts_by_root"): {"ban-drop-constraint"},
+    # A unique index of executor and token takes its place.
+    ("scheduler", "0031_one_index_of_leases"): {"ban-drop-constraint"},
 }
 """Migration -> rules that it may break."""
 
