@@ -4,12 +4,13 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 from celery.app.task import Context
 from django.conf import settings
 from django.test import Client
-from django_celery_beat.models import PeriodicTask, PeriodicTasks
+from django_celery_beat.models import IntervalSchedule, PeriodicTask, PeriodicTasks
 
 from reprise.beat import deadlines
 from reprise.beat.deadlines import SWEEPS
@@ -72,6 +73,23 @@ def doing() -> str:
 
 def test_beat_knows_how_to_run_each_sweep_of_deadlines() -> None:
     assert SWEEPS.keys() == DEADLINES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beat_sleeps_until_a_task_is_due(
+    beat: LockedScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = IntervalSchedule.objects.create(every=300_000, period=IntervalSchedule.MICROSECONDS)
+    PeriodicTask.objects.update(enabled=False)
+    PeriodicTask.objects.filter(task=RETRIES).update(enabled=True, interval=every, last_run_at=None)
+    sent: list[Any] = []
+    monkeypatch.setattr(beat._sender, "put", sent.append)
+    ends, ticks = time.monotonic() + 1.5, 0
+    while time.monotonic() < ends:
+        time.sleep(max(0.0, beat.tick()))
+        ticks += 1
+    assert 3 <= len(sent) <= 6
+    assert ticks <= 3 * len(sent) + 3
 
 
 @pytest.mark.django_db(transaction=True)
