@@ -144,15 +144,12 @@ def main() -> None:
 
 
 def _prepare(stack: ExitStack, name: str, count: int) -> tuple[Server, str]:
-    from django.db import connection
 
     url = stack.enter_context(benchmark_database(name))
     began = time.perf_counter()
     past = load_past(url, count)
     load_failures()
     print(f"  {count} sessions: {time.perf_counter() - began:.1f} s to load", file=sys.stderr)
-    connection.close()
-    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's, and Django uses the next
     return Server(past, stack.enter_context(served(url, "reprise.wsgi"))), url
 
 

@@ -24,7 +24,6 @@ def benchmark_database(name: str) -> Iterator[str]:
 
     base = os.environ.get("DATABASE_URL")
     django.setup()
-    from reprise.standalone.configuration import use_database
     from reprise.standalone.postgres import EmbeddedPostgres
 
     directory = Path(tempfile.mkdtemp(prefix="reprise-bench-"))
@@ -37,7 +36,7 @@ def benchmark_database(name: str) -> Iterator[str]:
             conn.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
             conn.execute(f'CREATE DATABASE "{name}"')
         url = urlsplit(base)._replace(path=f"/{name}").geturl()
-        use_database(url)
+        use_instead(url)
         call_command("migrate", verbosity=0, interactive=False)
         yield url
         connections.close_all()
@@ -48,3 +47,14 @@ def benchmark_database(name: str) -> Iterator[str]:
         if server is not None:
             server.stop()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def use_instead(url: str) -> None:
+    """Make Django use this database instead of the one before."""
+    from django.db import connection, connections
+
+    from reprise.standalone.configuration import use_database
+
+    connections.close_all()
+    connection.close_pool()  # type: ignore[attr-defined]  # its stubs know nothing of pools
+    use_database(url)

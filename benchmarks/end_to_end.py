@@ -27,7 +27,7 @@ from statistics import median
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks import load
-from benchmarks.database import benchmark_database
+from benchmarks.database import benchmark_database, use_instead
 from benchmarks.peers import celery_peer, pgqueuer_peer, procrastinate_peer
 from benchmarks.session_history import CHAINS_REPEAT, load_past
 
@@ -64,36 +64,23 @@ def main() -> None:
 
 def _growth(jobs: int, past: int) -> float:
     """Return the median ratio of the rates beside so many ended sessions to those without them."""
-    from reprise.standalone.configuration import use_database
-
     ratios: list[float] = []
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-bench-"))
-        _leave()
         without = stack.enter_context(benchmark_database("reprise_bench_without_past"))
-        _leave()
         beside = stack.enter_context(benchmark_database("reprise_bench_with_past"))
         load_past(beside, past, ended=True)
         for number in range(PAIRS):
             rates: dict[str, float] = {}
             # Which side is first alternates.
             for url in (beside, without) if number % 2 else (without, beside):
-                _leave()
-                use_database(url)
+                use_instead(url)
                 place = Path(directory, f"{number}-{len(rates)}")
                 rates[url] = _rate(load.reprise(url, place), url, jobs, runs=number + 1)
             ratios.append(rates[beside] / rates[without])
             _show("reprise", rates[without], "without a past")
             _show("reprise", rates[beside], f"beside {past:,d} ended sessions")
     return median(ratios)
-
-
-def _leave() -> None:
-    """Let go of the database that Django used, before it uses another one."""
-    from django.db import connection, connections
-
-    connections.close_all()
-    connection.close_pool()  # type: ignore[attr-defined]  # its stubs know nothing of pools
 
 
 def _measured(jobs: int, clients: Sequence[int]) -> dict[str, float | None]:

@@ -151,10 +151,7 @@ def _costs(sessions: int, *, quick: bool) -> dict[Call, Cost]:
             cursor.execute("SELECT pg_backend_pid()")
             (backend,) = cursor.fetchone()
         repeats = QUICK_REPEATS if quick else REPEATS
-        found = {call: _cost(call, project.pk, backend, repeats) for call in calls(quick=quick)}
-        connection.close()
-        connection.close_pool()  # type: ignore[attr-defined]  # Django uses the next database
-    return found
+        return {call: _cost(call, project.pk, backend, repeats) for call in calls(quick=quick)}
 
 
 def _cost(call: Call, project: int, backend: int, repeats: int) -> Cost:

@@ -130,15 +130,12 @@ def main() -> None:
 
 
 def _side(stack: ExitStack, name: str, count: int) -> Side:
-    from django.db import connection
 
     url = stack.enter_context(benchmark_database(name))
     began = time.perf_counter()
     past, cookies = load_past(url, count), [_signed_in(name) for name in (MEMBER, ADMIN)]
     _make_policy()
     print(f"  {count} sessions: {time.perf_counter() - began:.1f} s to load", file=sys.stderr)
-    connection.close()
-    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's, and Django uses the next
     return Side(past, Client(stack.enter_context(served(url, "reprise.wsgi"))), *cookies)
 
 

@@ -112,7 +112,7 @@ def _one_connection() -> Iterator[None]:
 
 @pytest.fixture
 def api() -> Api:
-    """A member's door to a project with a failed session and its retry."""
+    """A member's door to a project."""
     place = factories.project("cycles")
     api = Api(factories.token(factories.user(project=place), project=place))
     api.http = _Direct()  # type: ignore[assignment]
