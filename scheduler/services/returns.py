@@ -10,6 +10,7 @@ from django.db import connection
 
 from scheduler.allocation.reservations import reservations_restore
 from scheduler.core.placement import MOST_REFUSALS, resources_lacking
+from scheduler.locks import lock_executor
 from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
 from scheduler.services.reports import APPLIED, BUSY, INVALID, NOT_ITS_LEASE, STALE, UNKNOWN
@@ -25,6 +26,9 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
     """Take back leases for which nothing was started. Return one outcome each, in their order."""
     executor_check(name, incarnation)
     with atomic_step("return"):
+        if any(item.refused_node for item in returns):
+            # First, as rounds do. None may plan the returned sessions without knowing why.
+            lock_executor(name)
         ids = {item.session_id for item in returns}
         sessions = lock_sessions(sorted(ids), skip_locked=True)
         locked = {s.id: s for s in sessions if s.executor == name}
@@ -42,8 +46,7 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
         returned = [session.id for group in done.values() for session in group]
         leases_delete(returned)
         reservations_restore(returned)
-    # In a statement of its own: rounds lock the executor first.
-    _plan_with_less(name, done)
+        _plan_with_less(name, done)
     return outcomes
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from scheduler.models import Executor, Lease
+from sessions_app.db import steps
 from sessions_app.models import Project, Session, SessionEvent
 from tests.agent import Agent, agent
 from tests.factories import project, submit, user
@@ -117,6 +118,24 @@ def test_a_refused_plan_costs_the_session_nothing(at: Project, played: Agent) ->
     assert Executor.objects.get().refusals == {}
     assert nodes_of(played) == [[]]
     assert check_all() == []
+
+
+def test_no_round_sees_a_returned_session_without_the_refusal(
+    at: Project, played: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit tells both."""
+    (session,) = waiting(at, 1, "2")
+    played.lease()
+    played.report(session, "PREPARING")
+    seen: list[tuple[str, dict[str, list[str]]]] = []
+
+    def look(place: str) -> None:
+        if place == "return.before_commit":
+            seen.append((Session.objects.get(pk=session).status, Executor.objects.get().refusals))
+
+    monkeypatch.setattr(steps, "failpoint", look)
+    assert refuse(played, session, "a", FULL) == "applied"
+    assert seen == [("PENDING", {"a": ["cpu"]})]
 
 
 def test_ranks_go_back_if_the_node_of_another_rank_is_refused(at: Project, played: Agent) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -39,20 +40,34 @@ class NodeSurvey:
         self._label = pod_names.label_value(executor)
         self._seconds = seconds
         self._failing = False
+        self._looking = asyncio.Lock()
+        self._began = -math.inf
         self.nodes: list[Node] = []
 
     async def keep(self) -> None:
         while True:
-            began = boottime()
-            try:
-                self.nodes = await self._look()
-            except ApiRefusal as refusal:
-                if not self._failing:
-                    log.warning("cannot list the nodes: %s", refusal)
-                self._failing = True
-            else:
-                self._failing = False
-            await asyncio.sleep(max(self._seconds, _IDLE_FOR * (boottime() - began)))
+            async with self._looking:
+                await self._renew()
+            took = boottime() - self._began
+            await asyncio.sleep(max(self._seconds, _IDLE_FOR * took))
+
+    async def renew(self) -> None:
+        """Survey the nodes now, once for all who ask meanwhile."""
+        asked = boottime()
+        async with self._looking:
+            if self._began < asked:
+                await self._renew()
+
+    async def _renew(self) -> None:
+        self._began = boottime()
+        try:
+            self.nodes = await self._look()
+        except ApiRefusal as refusal:
+            if not self._failing:
+                log.warning("cannot list the nodes: %s", refusal)
+            self._failing = True
+        else:
+            self._failing = False
 
     async def _look(self) -> list[Node]:
         nodes: dict[str, Object] = {}

@@ -16,8 +16,9 @@ _GRACE = 1
 class PlannedPods:
     """Watches the runs whose nodes were planned.
 
-    `patience` is the number of seconds for which a refusal may last. `abandon` ends a run once its
-    pods are gone, and `pass_on` takes what its pods have shown meanwhile.
+    `patience` is the number of seconds for which a refusal may last. `survey` looks at the nodes,
+    `abandon` ends a run once its pods are gone, and `pass_on` takes what its pods have shown
+    meanwhile.
     """
 
     def __init__(
@@ -25,11 +26,13 @@ class PlannedPods:
         patience: float,
         remover: PodRemover,
         *,
+        survey: Callable[[], Coroutine[Any, Any, None]],
         abandon: Callable[[PodRun, Observation], Coroutine[Any, Any, None]],
         pass_on: Callable[[PodRun, Iterable[Observation]], None],
     ):
         self._patience = patience
         self._remover = remover
+        self._survey = survey
         self._abandon = abandon
         self._pass_on = pass_on
 
@@ -48,6 +51,8 @@ class PlannedPods:
         """
         verdict = Observation(run.key, UNSTARTED, refusal.node, refusal.words)
         run.created, run.verdict = False, verdict
+        # A report of the nodes ends what the server knows of refusals, so it must not be older.
+        await self._survey()
         if await self._remover.delete_unbound(run, refusal.pod):
             run.grace = run.grace or _GRACE
             await self._abandon(run, verdict)

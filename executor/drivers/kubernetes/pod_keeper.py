@@ -68,8 +68,12 @@ class PodKeeper:
         self._lull.set()
         self._calls = asyncio.Semaphore(AT_ONCE)
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
+        self.nodes = NodeSurvey(self._cluster, settings.nodes_seconds, settings.executor)
         self._planned = PlannedPods(
-            settings.placement_seconds, self._remover, abandon=self._abandon, pass_on=self._news
+            *(settings.placement_seconds, self._remover),
+            survey=self.nodes.renew,
+            abandon=self._abandon,
+            pass_on=self._news,
         )
         self._troubles = ClusterTrouble(self._cluster, self._make_on)
         self._classes = PriorityClasses(self._cluster, settings.priority_classes)
@@ -80,7 +84,6 @@ class PodKeeper:
         )
         self._logs = LogKeeper(self._cluster)
         self._watch = PodWatch(settings, self._cluster, self._troubles, self)
-        self.nodes = NodeSurvey(self._cluster, settings.nodes_seconds, settings.executor)
         self._tasks: asyncio.TaskGroup | None = None
         self.surveyed = False
 

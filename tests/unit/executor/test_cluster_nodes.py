@@ -91,6 +91,7 @@ class Played:
 
     async def pages(self, path: str, *, fields: str = "") -> AsyncIterator[Listed]:
         self.fields.append(fields)
+        await asyncio.sleep(0)
         for items in self.answers[path]:
             yield Listed(items, "1", 0.0)
 
@@ -102,6 +103,27 @@ async def survey(played: Played) -> list[Any]:
         await asyncio.sleep(0)
     task.cancel()
     return looking.nodes
+
+
+def test_a_survey_that_is_asked_for_is_newer_than_the_question() -> None:
+    """All who ask while one survey runs share the next one."""
+
+    async def story() -> None:
+        played = Played([node("a")], [])
+        looking = NodeSurvey(cast("Cluster", played), 60, "one")
+        task = asyncio.create_task(looking.keep())
+        while not looking.nodes:
+            await asyncio.sleep(0)
+        played.answers["/api/v1/pods"] = [[on("a", "3")]]
+        played.fields.clear()
+        await asyncio.gather(*(looking.renew() for _ in range(5)))
+        task.cancel()
+        (found,) = looking.nodes
+        assert found["free"]["cpu"] == "1"
+        # Two surveys, of nodes and of pods: that of the first, and that of all others.
+        assert len(played.fields) == 4
+
+    asyncio.run(story())
 
 
 def test_a_node_says_how_many_pods_of_ours_it_can_hold() -> None:

@@ -56,9 +56,19 @@ class Played:
         self.passed_on: list[Observation] = []
         cluster = cast("Cluster", self.cluster)
         remover = PodRemover(cluster, asyncio.Semaphore(1), lambda _run, _name: None)
-        self.planned = PlannedPods(PATIENCE, remover, abandon=self._abandon, pass_on=self._pass_on)
+        self.surveys = 0
+        self.planned = PlannedPods(
+            *(PATIENCE, remover),
+            survey=self._survey,
+            abandon=self._abandon,
+            pass_on=self._pass_on,
+        )
+
+    async def _survey(self) -> None:
+        self.surveys += 1
 
     async def _abandon(self, run: PodRun, verdict: Observation) -> None:
+        assert self.surveys == 1
         self.abandoned.append((verdict, run.grace))
 
     def _pass_on(self, _run: PodRun, seen: Iterable[Observation]) -> None:
