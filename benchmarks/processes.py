@@ -48,8 +48,8 @@ def postgres_seconds(connection: Any, *, without: str) -> dict[str, float]:
     found = {f"ended:{postmaster}": sum(map(int, _stat(postmaster)[13:15])) / _TICKS}
     for pid, kind in connection.execute(_BACKENDS, [mine, without]):
         with suppress(OSError):
-            found[f"{kind}:{pid}"] = _precise(pid)
-    found[f"postmaster:{postmaster}"] = _precise(postmaster)
+            found[f"{kind}:{pid}"] = precise_seconds(pid)
+    found[f"postmaster:{postmaster}"] = precise_seconds(postmaster)
     return found
 
 
@@ -81,7 +81,7 @@ def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, 
     return dict(found)
 
 
-def _precise(pid: int) -> float:
+def precise_seconds(pid: int) -> float:
     """Return the CPU seconds of a process with one thread."""
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 

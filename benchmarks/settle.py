@@ -16,7 +16,6 @@ off instead, also apart: `settle_everything.py`.
 
 import argparse
 import json
-import multiprocessing
 import os
 import re
 import subprocess
@@ -24,15 +23,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 from benchmarks.checks import require_decided
 from benchmarks.database import benchmark_database
-from benchmarks.settle_everything import NOTHING, Measured, ratios_of_everything
+from benchmarks.settle_everything import NOTHING, ratios_of_everything
 
 FLOOR = Path(__file__).with_name("settle_floor.sql")
 SESSIONS = {100: 10_000, 1: 1_000}
@@ -40,7 +38,6 @@ FLOOR_CLIENTS = (1, 4, 8, 32)
 OUR_CLIENTS = (1, 2, 4, 8, 32)
 QUICK_OUR_CLIENTS = {100: (2, 8), 1: (4, 32)}
 MANY = 32
-PROCESSES = 4
 _TPS = re.compile(r"^tps = (\S+) \(without initial connection time\)", re.MULTILINE)
 
 
@@ -60,12 +57,11 @@ def main() -> None:
     given = parser.parse_args()
     quick = given.quick
     ratios = {}
+    if given.everything:
+        print(json.dumps(ratios_of_everything(_make_tenants, _running_sessions, quick=quick)))
+        return
     with benchmark_database("reprise_bench_settle") as url:
         _make_tenants()
-        if given.everything:
-            measure = partial(_measure, url)
-            print(json.dumps(ratios_of_everything(_running_sessions, measure, quick=quick)))
-            return
         for size, name in ((100, "batched"), (1, "single")):
             floors, all_ours = _compare(url, size, repetitions=1 if quick else 3, quick=quick)
             floor, ours = _best(floors), _best(all_ours)
@@ -171,78 +167,18 @@ def _running_sessions(
 
 
 def _measure_ours(url: str, size: int, clients: int) -> float:
-    from benchmarks.settle_client import warm_sessions
-
-    ids = _running_sessions(SESSIONS[size] + clients * warm_sessions(size), size)
-    return _measure(url, ids, size, clients).rate
-
-
-def _measure(url: str, ids: list[Any], size: int, clients: int, ended: Any = None) -> Measured:
-    """Settle and dispatch sessions with some clients; the first ones warm them up.
-
-    `ended` is the end of their runs; None for a plain failure. Return the figures of the others.
-    """
     from django.db import connection
 
-    from benchmarks.settle_client import (
-        DEADLINE_SECONDS,
-        END,
-        Share,
-        Timing,
-        dispatch_rest,
-        warm_sessions,
-    )
+    from benchmarks.settle_client import warm_sessions
+    from benchmarks.settle_workers import Workers
 
-    warm = warm_sessions(size)
-    rest = ids[clients * warm :]
-    shares = [
-        Share(ids[number * warm : (number + 1) * warm], rest[number::clients])
-        for number in range(clients)
-    ]
-    workers = _start(url, shares, size, ended or END)
-    workers.barrier.wait()
-    dispatch_rest(size)
-    with connection.cursor() as cursor:
-        cursor.execute("CHECKPOINT")
-    workers.barrier.wait()
-    times: list[Timing] = [workers.timings.get(timeout=DEADLINE_SECONDS) for _ in shares]
-    late = dispatch_rest(size)
-    for process in workers.processes:
-        process.join()
+    ids = _running_sessions(SESSIONS[size] + clients * warm_sessions(size), size)
+    with Workers(url, ids, size, clients, turns=1) as workers:
+        with connection.cursor() as cursor:
+            cursor.execute("CHECKPOINT")
+        rate = workers.turn().rate
     require_decided(ids)
-    seconds = max(each.ended for each in times) - min(each.began for each in times) + late
-    settling = sum(each.spent.settle for each in times)
-    dispatching = sum(each.spent.dispatch for each in times) + late
-    return Measured(len(rest) / seconds, settling / len(rest), dispatching / len(rest))
-
-
-class _Workers(NamedTuple):
-    """Processes with clients. They wait at the barrier once all are warm, and again to begin."""
-
-    processes: list[Any]
-    barrier: Any
-    timings: Any
-
-
-def _start(url: str, shares: list[Any], size: int, ended: Any) -> _Workers:
-    from benchmarks.settle_client import DEADLINE_SECONDS, Timing, clients
-
-    # Clients are forked from a process that has imported everything, and has no connection.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([clients.__module__])
-    count = min(len(shares), PROCESSES)
-    barrier = context.Barrier(count + 1, timeout=DEADLINE_SECONDS)
-    timings: multiprocessing.Queue[Timing] = context.Queue()
-    processes = [
-        context.Process(
-            target=clients,
-            args=(url, shares[number::count], size, barrier, timings, ended),
-        )
-        for number in range(count)
-    ]
-    for process in processes:
-        process.start()
-    return _Workers(processes, barrier, timings)
+    return rate
 
 
 def _make_template() -> None:

@@ -7,7 +7,8 @@ that 32 clients start in a moment.
 import os
 import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,6 +18,7 @@ import django
 
 django.setup()
 
+from benchmarks.processes import precise_seconds  # noqa: E402  # they need Django
 from reprise import garbage  # noqa: E402  # they need Django
 from retry.evidence.termination import Termination  # noqa: E402  # they need Django
 from sessions_app.services.chains.dispatch import next_due, retries_dispatch  # noqa: E402  # they need Django
@@ -56,12 +58,11 @@ def warm_sessions(size: int) -> int:
     return WARM_BATCHES * min(size, MOST_WARM)
 
 
-@dataclass(frozen=True)
-class Share:
-    """The sessions of one client; the `warm` ones come before the clock."""
+class Share(NamedTuple):
+    """The sessions of one client: those that warm it up, and those of each turn."""
 
-    warm: list[UUID]
-    ids: list[UUID]
+    warm: Sequence[UUID]
+    turns: Sequence[Sequence[UUID]]
 
 
 class Spent(NamedTuple):
@@ -72,38 +73,45 @@ class Spent(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """When a client began and ended, by the monotonic clock, and how it spent the time."""
+    """A turn of a client: when it began and ended, by the monotonic clock, and what it cost.
+
+    `cpu` is the seconds of CPU that the client and its backend of PostgreSQL used.
+    """
 
     began: float
     ended: float
-    spent: Spent
+    settle: float
+    dispatch: float
+    cpu: float
 
 
 def clients(
     url: str, shares: list[Share], size: int, barrier: Any, timings: Any, ended: End
 ) -> None:
-    """Run a process with a client for each share. Send the `Timing` of each.
+    """Run a process with a client for each share. Send the `Timing` of each turn of each.
 
-    As in a web process, clients of one process are threads with a connection each.
+    As in a web process, clients of one process are threads with a connection each. All wait at the
+    barrier once they are warm, and before and after each turn.
     """
-    from django.db import connections
+    from django.db import connection, connections
 
     from reprise.standalone.configuration import use_database
 
     use_database(url)
 
-    def begin() -> None:
-        barrier.wait()  # all are warm
-        barrier.wait()  # the checkpoint is written
-
-    warm = threading.Barrier(len(shares), begin, DEADLINE_SECONDS)
+    ready = threading.Barrier(len(shares), barrier.wait, DEADLINE_SECONDS)
 
     def client(share: Share) -> None:
         settle(share.warm, max(1, len(share.warm) // WARM_BATCHES), ended)
-        warm.wait()
-        began = time.monotonic()
-        spent = settle(share.ids, size, ended)
-        timings.put(Timing(began, time.monotonic(), spent))
+        backend = connection.connection.info.backend_pid
+        ready.wait()
+        for ids in share.turns:
+            ready.wait()
+            began, cpu = time.monotonic(), _cpu_seconds(backend)
+            spent = settle(ids, size, ended)
+            used = _cpu_seconds(backend) - cpu
+            timings.put(Timing(began, time.monotonic(), *spent, used))
+            ready.wait()
         connections.close_all()
 
     first, *others = shares
@@ -115,7 +123,12 @@ def clients(
         thread.join()
 
 
-def settle(ids: list[UUID], size: int, ended: End) -> Spent:
+def _cpu_seconds(backend: int) -> float:
+    """Return the seconds of CPU that this thread and a process have used."""
+    return time.thread_time() + precise_seconds(backend)
+
+
+def settle(ids: Sequence[UUID], size: int, ended: End) -> Spent:
     """Settle sessions, whose runs ended in this way, and dispatch them, in batches."""
     settling = dispatching = 0.0
     for start in range(0, len(ids), size):
@@ -125,13 +138,16 @@ def settle(ids: list[UUID], size: int, ended: End) -> Spent:
         retries_dispatch(size)
         settling += settled - began
         dispatching += time.monotonic() - settled
-    return Spent(settling, dispatching)
+    return Spent(settling, dispatching + dispatch_rest(size))
 
 
 def dispatch_rest(size: int) -> float:
-    """Dispatch what is not due yet when the clients end. Return the seconds that it took."""
+    """Dispatch what is due or will be so. Return the seconds that it took.
+
+    What another client has claimed is left to it.
+    """
     began = time.monotonic()
     while (left := next_due()) is not None:
-        if left <= 0:
-            retries_dispatch(size)
+        if left <= 0 and not retries_dispatch(size).claimed:
+            break
     return time.monotonic() - began

@@ -1,8 +1,8 @@
 """Settle and dispatch with everything on, against everything off: `settle --everything`.
 
 Each session has failed and was retried once already, so that what is read of a chain's past is
-there. The same services settle and dispatch the second attempts, in pairs of a side with nothing
-and a side with all that can be switched on:
+there. The same services settle and dispatch the second attempts. Two databases take turns of half a
+second, since a machine's speed swings: one with nothing, and one with all that can be switched on:
 
 * the inline policy has `stop_after_same`, `retry_window`, `reset_on_progress` and `on_exhausted:
   park`;
@@ -19,17 +19,24 @@ traceback from which the signature comes.
 
 `ratio_everything` is the rate with everything to the rate with nothing. `ratio_settle` and
 `ratio_dispatch` are of each of the two alone: the time that the clients spend in it with nothing,
-to that with everything.
+to that with everything. `ratio_cpu` is of the CPU that clients and their backends use: it swings
+less than the rates where other work takes the machine's time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import timedelta
 from statistics import median
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from benchmarks.checks import require_decided
+from benchmarks.database import benchmark_database, use_instead
 from retry.engine.budgets import FAILURE_BUDGET
 from retry.policies.shared_budget import MOST_BURST
+
+if TYPE_CHECKING:
+    from benchmarks.settle_workers import Measured
 
 NOTHING: dict[str, Any] = {"max_retries": 3, "retry_delay": 0.001}
 EVERYTHING: dict[str, Any] = {
@@ -60,11 +67,11 @@ DOCUMENT: dict[str, Any] = {
 }
 TITLES = {"collectives": "NCCL|CUDA", CATEGORY: "^ValueError: row # .* has no label"}
 """Failure categories, in their order, with the pattern of the titles that they match."""
-SIZES = {100: 4_000, 1: 400}
-"""Sessions of a measurement, by the size of the batches."""
+SIZES = {100: 1_600, 1: 200}
+"""Sessions of a turn, by the size of the batches."""
 NAMES = {100: "batched", 1: "single"}
 CLIENTS = 8
-PAIRS, QUICK_PAIRS = 9, 2
+PAIRS, QUICK_PAIRS = 16, 4
 
 _RUNNING_AGAIN = """
     UPDATE sessions_app_session SET status = 'RUNNING', phase = 'live', scheduled_at = now(),
@@ -74,73 +81,91 @@ _RUNNING_AGAIN = """
 """
 
 
-class Measured(NamedTuple):
-    """Sessions a second, and the seconds that clients spent in settle and in dispatch on each."""
-
-    rate: float
-    settle: float
-    dispatch: float
-
-
 Running = Callable[[int, int, dict[str, Any], list[str]], list[UUID]]
 """Creates running sessions: their number, the size of batches, their inline policy and the names of
 the others."""
-Measure = Callable[[list[UUID], int, int, Any], Measured]
-"""Settles and dispatches sessions in batches of a size, with a number of clients, after this end of
-their runs. Those that warm the clients up do not count."""
 
 
-def ratios_of_everything(running: Running, measure: Measure, *, quick: bool) -> dict[str, float]:
-    """Return the median ratios of the pairs by size, and the smaller one of `everything`."""
+def ratios_of_everything(
+    make_tenants: Callable[[], None], running: Running, *, quick: bool
+) -> dict[str, float]:
+    """Return the median ratios of the pairs by size, and the smaller one of `everything`.
+
+    Each side has a database. `make_tenants` creates what sessions need in the present one.
+    """
     ratios: dict[str, float] = {}
-    for size, name in NAMES.items():
-        pairs = []
-        for number in range(QUICK_PAIRS if quick else PAIRS):
-            # Which side is first alternates: the tables grow from measurement to measurement.
-            first = bool(number % 2)
-            sides = {on: _side(running, measure, size, on) for on in (first, not first)}
-            pairs.append(_ratios(nothing=sides[False], everything=sides[True]))
-            print(
-                f"{name:8} nothing {sides[False].rate:8.0f}/s   "
-                f"everything {sides[True].rate:8.0f}/s   ratio {pairs[-1].rate:.3f}   "
-                f"settle {pairs[-1].settle:.3f}   dispatch {pairs[-1].dispatch:.3f}"
-            )
-        for field, of in (("everything", 0), ("settle", 1), ("dispatch", 2)):
-            ratios[f"ratio_{field}_{name}"] = round(median(pair[of] for pair in pairs), 3)
+    with (
+        benchmark_database("reprise_bench_nothing") as nothing,
+        benchmark_database("reprise_bench_everything") as everything,
+    ):
+        urls = {False: nothing, True: everything}
+        for on, url in urls.items():
+            use_instead(url)
+            make_tenants()
+            switch(on)
+        for size in SIZES:
+            ratios |= _ratios_of_size(urls, running, size, QUICK_PAIRS if quick else PAIRS)
     smaller = min(ratios[f"ratio_everything_{name}"] for name in NAMES.values())
     return {**ratios, "ratio_everything": smaller}
 
 
-def _ratios(*, nothing: Measured, everything: Measured) -> Measured:
-    """Return the ratios of one pair: below 1 where everything is the slower side."""
-    return Measured(
-        everything.rate / nothing.rate,
-        nothing.settle / everything.settle,
-        nothing.dispatch / everything.dispatch,
-    )
-
-
-def _side(running: Running, measure: Measure, size: int, everything: bool) -> Measured:
+def _ratios_of_size(
+    urls: Mapping[bool, str], running: Running, size: int, pairs: int
+) -> dict[str, float]:
     from benchmarks.settle_client import warm_sessions
+    from benchmarks.settle_workers import Workers
 
-    switch(everything)
-    total = SIZES[size] + CLIENTS * warm_sessions(size)
-    ids = second_attempts(running, total, size, everything=everything)
-    found = measure(ids, size, CLIENTS, _end(everything, 1))
-    _require_paid(ids, everything=everything)
-    return found
+    sessions: dict[bool, list[UUID]] = {}
+    for on, url in urls.items():
+        use_instead(url)
+        count = pairs * SIZES[size] + CLIENTS * warm_sessions(size)
+        sessions[on] = second_attempts(running, count, size, everything=on)
+    found = []
+    with ExitStack() as stack:
+        sides = {
+            on: stack.enter_context(
+                Workers(url, sessions[on], size, CLIENTS, turns=pairs, ended=_end(on, 1))
+            )
+            for on, url in urls.items()
+        }
+        for number in range(pairs):
+            # Which side is first alternates.
+            first = bool(number % 2)
+            turns = {on: sides[on].turn() for on in (first, not first)}
+            found.append(_ratios(nothing=turns[False], everything=turns[True]))
+            print(
+                f"{NAMES[size]:8} nothing {turns[False].rate:8.0f}/s   "
+                f"everything {turns[True].rate:8.0f}/s   "
+                + "   ".join(f"{of} {ratio:.3f}" for of, ratio in found[-1].items())
+            )
+    for on, url in urls.items():
+        use_instead(url)
+        require_decided(sessions[on])
+        _require_paid(sessions[on], everything=on)
+    return {
+        f"ratio_{of}_{NAMES[size]}": round(median(each[of] for each in found), 3) for of in found[0]
+    }
+
+
+def _ratios(*, nothing: "Measured", everything: "Measured") -> dict[str, float]:
+    """Return the ratios of one pair: below 1 where everything is the slower side."""
+    return {
+        "everything": everything.rate / nothing.rate,
+        "settle": nothing.settle / everything.settle,
+        "dispatch": nothing.dispatch / everything.dispatch,
+        "cpu": nothing.cpu / everything.cpu,
+    }
 
 
 def second_attempts(running: Running, count: int, size: int, *, everything: bool) -> list[UUID]:
     """Return running sessions that are the second attempts of their chains."""
     from django.db import connection
 
-    from benchmarks.settle_client import dispatch_rest, settle
+    from benchmarks.settle_client import settle
 
     policies = (EVERYTHING, [POLICY]) if everything else (NOTHING, [])
     first = running(count, size, *policies)
     settle(first, 100, _end(everything, 0))
-    dispatch_rest(100)
     with connection.cursor() as cursor:
         cursor.execute(_RUNNING_AGAIN, [first])
         ids = [row[0] for row in cursor.fetchall()]
