@@ -129,7 +129,11 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         ),
         to.always(to.MASK),
     ),
-    (r"\[[A-Za-z]", compiled(r"\[[A-Za-z][\w.-]*(?::[0-9]+){1,3}\]"), to.always(b"[#]")),
+    (
+        r"\[[A-Za-z]",
+        compiled(r"\[[A-Za-z][\w.-]*(?::(?:mpi_rank_)?[0-9]+){1,3}\]"),
+        to.always(b"[#]"),
+    ),
     (
         r"arn:",
         compiled(r"\b(arn:[a-z-]+:[a-z0-9-]*:)[a-z0-9-]*:[0-9]*:[^\s\"',)]+"),
@@ -238,6 +242,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             rf"\b(?:[A-Za-z0-9-]+\.)+{_TOP_LEVEL}\b(?:[:<][0-9]+>?)?(\.\w)?"
             rf"|\b(?:[a-z0-9]+-)+{_MADE_UP}{{8,10}}-{_MADE_UP}{{5}}(?:_[\w.-]+)?\b"
+            rf"|\bkube-api-access-{_MADE_UP}{{5}}\b"
         ),
         to.domain,
     ),
@@ -253,12 +258,12 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     ),
     # Users, pods and containers by name.
     (
-        r"(?i)user|(?:container|pod|job)s?\s",
+        r"(?i)user|(?:container|pod|job)(?:s|\(s\))?:?\s",
         compiled(
-            r"(?i)(\b(?:user(?: ?name)?(?:\s+|\s*[=:]\s*)|(?:container|pod|job)s?\s+))"
+            r"(?i)(\b(?:user(?: ?name)?(?:\s+|\s*[=:]\s*)|(?:container|pod|job)(?:s|\(s\))?:?\s+))"
             r"(?:(\")[^\"\s]+\"|(')[^'\s]+'|`[^`'\s]+'|(`)[^`\s]+`)"
-            r"|(\buser(?:name)?=|\b(?:for|as|unknown|invalid|no such) user:?\s+)\w[\w.-]*"
-            r"|(\b(?:container|pod|job)s?\s+)[a-z0-9_]+(?:-[a-z0-9_]+)+\b"
+            r"|(\buser(?:name)?=|\b(?:for|as|by|unknown|invalid|no such) user:?\s+)\w[\w.-]*"
+            r"|(\b(?:container|pod|job)(?:s|\(s\))?\s+)[a-z0-9_]+(?:-[a-z0-9_]+)+\b"
         ),
         to.named,
     ),
@@ -290,6 +295,15 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (
         r"[0-9]{3} (?:Client|Server) Error",
         compiled(r"\b[45][0-9]{2} (?:Client|Server) Error"),
+        to.kept,
+    ),
+    # The first argument of an exception of a database or of the system, and MySQL's of the system.
+    (
+        r"Error\)?:? \([0-9]|Can't connect to ",
+        compiled(
+            r"\b(?:Operational|Programming|Internal|Integrity|Data|Database|Interface|NotSupported"
+            r"|OS|IO)Error\)?:? \([0-9]{1,4}, |(?:Can't connect to [^()]*)\([0-9]{1,3}\)"
+        ),
         to.kept,
     ),
     (

@@ -35,7 +35,8 @@ _SYSTEM_ALONE = compiled(
 )
 # Parts of a record that say more than its head.
 _FIELD = compiled(
-    r"(?i)^[^\w:]*((?:code|message|msg|reason|cause|caused by|details?|description|explanation)"
+    r"(?i)^[^\w:]*((?:(?:error )?(?:code|message|text)|msg|reason|cause|caused by|details?"
+    r"|description|explanation)"
     r" *[:=]) +(\S.*)$"
 )
 _FIELDS = 6

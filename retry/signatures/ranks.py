@@ -76,6 +76,8 @@ _NEVER = compiled(
     r"|^(?i:errors?|details) (?:logged|written|saved) (?:to|in) "
     r"|^\s*Please (?:refer to|see) "
     r"|(?i:\blog files?: \S+$|, try (?:using|adding|setting|running)\b)"
+    # What Nextflow has done so far.
+    r"|^\[[0-9a-f]{2}/[0-9a-f]{6}\] (?:\w+ )?process >"
     # Lines that are an address or a path alone, or say where the line before was called.
     r"|^\s*<?https?://\S+$|^\s*[^\s\"':()]*/[^\s\"':()]+/[^\s\"':()]*$"
     r"|^\s*Position: [0-9]|^Exception caught at file:|\bCALLED FROM FILE:"
@@ -160,7 +162,7 @@ _ADDED_TEXT = (
     # How MPI, Slurm, Kubernetes, runners of pipelines and others end what has failed.
     r"|application called MPI_Abort\(|without calling \W?MPI_?Finalize|Signal: Aborted"
     r"|^slurmstepd: error: (?:spank: |Failed to invoke spank)|Back-off restarting failed"
-    r"|Failed with result 'exit-code'"
+    r"|Failed with result 'exit-code'|^Error initializing output stream .* maybe incorrect"
     r"|(?i:\babort(?:ing|ed) (?:the )?(?:execution|run|job|program|batchmode)\b)"
     r"|\bcontainer \S+ has failed\b"
     # That something ended because of errors, and how many there were.

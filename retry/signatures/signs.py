@@ -14,7 +14,7 @@ LABEL = (
     r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
     r"|\[[0-9]++(?:,[0-9]++)?\]<std(?:err|out)>:? ?"  # mpirun --tag-output, Horovod
     r"|\[[0-9]++\] "  # mpiexec -prepend-rank
-    r"|[0-9]++: "  # srun --label
+    r"|(?: {1,2})?+[0-9]++: "  # srun --label; three spaces stand before the causes of Rust
     r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)\n]*+\) "  # Ray
     r"|\[[^\]\n(]*+\(pid [0-9]++\)\] "  # Metaflow
     r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "

@@ -62,7 +62,8 @@ def _frames_of_java_and_node(lines: Sequence[bytes]) -> Iterator[Failure]:
         first = last
         while first > 0 and _may_be_frame(lines[first - 1]):
             first -= 1
-        head = _head_above(lines, first) if first >= 0 and _is_frame(lines[first]) else None
+        found = first >= 0 and _is_frame(lines[first]) and not _is_native(lines, first)
+        head = _head_above(lines, first) if found else None
         if head is not None:
             frames = lines[first : min(last + 1, first + _MOST_FRAMES)]
             place = _place([line.strip()[3:] for line in frames])
@@ -73,6 +74,11 @@ def _frames_of_java_and_node(lines: Sequence[bytes]) -> Iterator[Failure]:
 
 def _may_be_frame(line: bytes) -> bool:
     return b"at " in line and line.lstrip().startswith(b"at ")
+
+
+def _is_native(lines: Sequence[bytes], first: int) -> bool:
+    """Return whether a block tells the place of a frame of gfortran, which is the line above."""
+    return first > 0 and lines[first - 1].lstrip().startswith(b"#")
 
 
 def _is_frame(line: bytes) -> bool:

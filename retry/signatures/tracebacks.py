@@ -60,6 +60,7 @@ _BANNER = compiled(r"\S+ version \S+ .*(?:Copyright|\(c\)).*$")
 _OF_ANOTHER = simple(
     r"(?:[\w./-]++(?:\[[0-9]++\])?+: )?+(?:ERROR|FATAL|[Ee]rror\b|[Ff]atal\b)|npm |make"
 )
+_FACT = simple(r"[a-z][a-z_]*+: \S")
 _DETAILS = 2
 _LINES_BEFORE = 3
 """Lines before a traceback that are read with it: one of them may say that it was ignored."""
@@ -256,6 +257,10 @@ def _gone_on(
         return [near]
     if not near or near != following[0]:
         return []
+    facts = [*takewhile(_FACT.match, following)]
+    if len(facts) >= _DETAILS:
+        # As of an actor of Ray: why it died stands below its name, its process and its host.
+        return following[len(facts) : len(facts) + 1]
     ends = b": " + near
     if _was_caused(lines, start) and any(line.endswith(ends) for line in lines[:start]):
         return [near]
@@ -298,9 +303,11 @@ def _closed(match: re.Match[bytes]) -> bytes:
 
 
 def _after_node(lines: Sequence[bytes]) -> bytes:
-    """Return what TensorFlow says below the node of its graph that failed."""
-    for node, line in pairwise(lines):
-        if node.strip().startswith(b"Node: "):
+    """Return what TensorFlow says of the node of its graph that failed."""
+    for line, following in pairwise(lines):
+        if line.strip().startswith(b"Node: "):
+            return following.strip()
+        if following.strip().startswith(b"[[{{node "):
             return line.strip()
     return _GRAPH
 

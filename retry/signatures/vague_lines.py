@@ -41,7 +41,8 @@ _NO_REASON = compiled(
     # That there was one, and what was done then, but not what it was.
     r"|\b(?:errors?|exceptions?|problems?|failures?) (?:(?:has|have|had|was|were) )?(?:been )?"
     r"(?:occurred|encountered|detected|raised|thrown)[.!]?$"
-    r"|^\W*errors? (?:(?:while|when|during|in) )?(?:the )?[a-z]+ing\b[^:'\"]*$"
+    r"|^\W*(?:an? )?errors? (?:occurred )?(?:(?:while|when|during|in) )?(?:the )?"
+    r"[a-z]+ing\b[^:'\"]*$"
     r"|\b(?:due to|because of|after|on|with|by) (?:(?:the|an?|previous|prior|above) )*"
     r"(?:errors?|failures?)(?:\(s\))?[.!]?$"
     r"|^[^:]*\bfailed[,;.] +(?:\w+ ){0,2}(?:giv|abort|exit|stop|bail|quit|terminat|skip|cancel|roll"
@@ -100,7 +101,8 @@ FAINT = (
     r"|conflict|reject|read-only|\bquota\b|\blimit\b|\bdiffers?\b"
     r"|\bclosed by\b|\bcrash|\bblow(?:n|ing|s)?[ -]?up\b|\bolder than\b|\bfallen off\b|\bassert\b"
     r"|\bused up\b|\bleak|\bmust\b|\brequired\b|\bneeds? to\b|\bshould be\b|\binstead of\b|\busage:"
-    r"|\b[45][0-9]{2} [A-Z][a-z]|\bgrew\b"
+    # The status of an answer, not `497 items`.
+    r"|(?-i:\b[45][0-9]{2} [A-Z][a-z])|\bgrew\b"
 )
 # Words of a reason: a line with one need not be completed by others.
 _REASONED = compiled(

@@ -40,25 +40,27 @@ class Failure:
 def failures() -> list[Failure]:
     """Return all failures; the first text of each is the one that its source has."""
     return [
-        *_recorded(),
+        *_listed("recorded"),
         *_published(),
         *_marked("written"),
         *_marked("sampled"),
         *_marked("gathered"),
         *_marked("unseen"),
+        *_listed("blind"),
     ]
 
 
-def _recorded() -> list[Failure]:
+def _listed(stem: str) -> list[Failure]:
     return [
         Failure(
             f"{each['tool']}: {each['name']}",
             each["tool"],
             each["exit_code"],
             tuple(each["variants"]),
-            generic=each.get("generic", False),
+            each.get("message", False),
+            each.get("generic", False),
         )
-        for each in _read("recorded.yaml")
+        for each in _read(f"{stem}.yaml")
     ]
 
 
