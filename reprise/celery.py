@@ -169,6 +169,13 @@ def _collect_rarely(**_kwargs: Any) -> None:
     garbage.freeze()
 
 
+@signals.worker_process_init.connect
+@signals.worker_ready.connect
+@signals.beat_init.connect
+def _collect_regularly(**_kwargs: Any) -> None:
+    garbage.collect_regularly()
+
+
 @signals.worker_ready.connect
 def _watch_disk_of_worker(**_kwargs: Any) -> None:
     from reprise.monitoring import disk

@@ -1,12 +1,16 @@
 """Garbage collection in processes that live long."""
 
 import gc
+import threading
+import time
 
 THRESHOLDS = (100_000, 10, 10)
 """Python's own, (700, 10, 10), start a full collection in the middle of every few batches. With
 these, batches of a thousand sessions rarely start any. Calls of the API leave no cycles behind
-(`tests/integration/test_cycles.py`), so there is little garbage; pages and libraries leave some,
-which must not wait for long: 100,000 objects are some 15 MB."""
+(`tests/integration/test_cycles.py`), so there is little garbage; pages and libraries leave some."""
+EVERY = 60.0
+"""Seconds between collections that do not wait for so many new objects. Until there are as many, a
+process would grow by some 15 MB, for 20 minutes and longer."""
 
 
 def freeze() -> None:
@@ -21,3 +25,23 @@ def freeze() -> None:
     # frozen ones do not count after this.
     gc.collect()
     gc.set_threshold(*THRESHOLDS)
+
+
+def collect_regularly() -> None:
+    """Collect garbage every minute, in a thread of its own, unless that runs.
+
+    A thread does not survive a fork. It takes some milliseconds, since most objects are frozen.
+    """
+    with _starting:
+        if not any(each.name == _THREAD for each in threading.enumerate()):
+            threading.Thread(target=_collect, name=_THREAD, daemon=True).start()
+
+
+_THREAD = "garbage"
+_starting = threading.Lock()
+
+
+def _collect() -> None:
+    while True:
+        time.sleep(EVERY)
+        gc.collect()

@@ -132,6 +132,7 @@ class Front:
             if message["type"] == "lifespan.startup":
                 task = asyncio.create_task(self._listener.run())
                 garbage.freeze()
+                garbage.collect_regularly()
                 disk.watch.start("web")
                 await send({"type": "lifespan.startup.complete"})
             else:

@@ -204,6 +204,7 @@ class Standalone:
         # What the web server does where it is a thread.
         disk.watch.start("worker")
         garbage.freeze()
+        garbage.collect_regularly()
         for web in self._webs:
             web.await_ready()
 

@@ -1,4 +1,4 @@
-"""Every server process exempts what it has loaded from garbage collection."""
+"""Every server process exempts what it has loaded from garbage collection, and collects rarely."""
 
 import os
 import subprocess
@@ -34,13 +34,19 @@ signals.beat_init.send(sender=None)
 from celery import signals
 import reprise.celery
 signals.celeryd_after_setup.send(sender="", instance=None, conf=None)
+signals.worker_process_init.send(sender=None)
 """,
 }
 
 
 @pytest.mark.parametrize("process", STARTS)
 def test_a_process_has_frozen_what_it_loaded(process: str) -> None:
-    shown = "import gc\nprint(gc.get_freeze_count(), *gc.get_threshold())"
+    shown = """
+import gc
+import threading
+threads = [each.name for each in threading.enumerate()]
+print(gc.get_freeze_count(), threads.count("garbage"), *gc.get_threshold())
+"""
     done = subprocess.run(
         [sys.executable, "-c", STARTS[process] + shown],
         env={**os.environ, "DATABASE_URL": NOWHERE},
@@ -49,6 +55,30 @@ def test_a_process_has_frozen_what_it_loaded(process: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    frozen, *thresholds = (int(word) for word in done.stdout.split())
+    frozen, collecting, *thresholds = (int(word) for word in done.stdout.split())
     assert frozen > 20_000
+    assert collecting == 1
     assert thresholds == [100_000, 10, 10]
+
+
+FREES = """
+import gc, time, weakref
+from reprise import garbage
+
+class Knot:
+    def __init__(self):
+        self.own = self
+
+gc.set_threshold(*garbage.THRESHOLDS)
+garbage.EVERY = 0.01
+garbage.collect_regularly()
+for _ in range(2):
+    knot = weakref.ref(Knot())
+    while knot():
+        time.sleep(0.001)
+"""
+
+
+def test_garbage_goes_though_hardly_anything_is_new() -> None:
+    """Only a collection frees a knot, and the thread that collects goes on."""
+    subprocess.run([sys.executable, "-c", FREES], timeout=60, check=True)
