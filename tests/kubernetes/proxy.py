@@ -79,7 +79,8 @@ class Proxy:
         self.before: Callable[[str, str], None] = lambda _verb, _path: None
         """Called with verb and path before a request goes through."""
         self._faults: list[Fault] = []
-        self._open: set[asyncio.Transport] = set()
+        self._open: dict[asyncio.Transport, str] = {}
+        """With the verb of the newest request."""
         self._frozen: set[asyncio.Transport] = set()
         self._loop = asyncio.new_event_loop()
         self._ready = Event()
@@ -112,9 +113,9 @@ class Proxy:
         self.before = lambda _verb, _path: None
         self.heard.clear()
 
-    def cut(self) -> None:
-        """Ends all connections."""
-        self._loop.call_soon_threadsafe(self._abort_all)
+    def cut(self, verb: str = "") -> None:
+        """Ends all connections, or those of requests with this verb."""
+        self._loop.call_soon_threadsafe(self._abort, verb)
 
     def freeze(self) -> None:
         """The connections that there are stay open, and nothing goes through them any more."""
@@ -150,20 +151,22 @@ class Proxy:
             try:
                 await asyncio.Event().wait()
             finally:
-                self._abort_all()
+                self._abort()
                 await runner.cleanup()
                 await asyncio.sleep(0.2)
 
-    def _abort_all(self) -> None:
-        for each in list(self._open):
-            each.abort()
+    def _abort(self, verb: str = "") -> None:
+        for transport, asked in list(self._open.items()):
+            if verb in {"", asked}:
+                transport.abort()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         transport = request.transport
         assert isinstance(transport, asyncio.Transport)
-        self._open = {each for each in self._open if not each.is_closing()} | {transport}
         watches = request.query.get("watch") == "true"
         verb = "WATCH" if watches else request.method
+        self._open = {each: asked for each, asked in self._open.items() if not each.is_closing()}
+        self._open[transport] = verb
         self.heard.append(Heard(time.monotonic(), verb, request.path_qs))
         if transport in self._frozen:
             await _for_ever()

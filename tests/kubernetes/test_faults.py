@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,15 @@ def trial(
 
 
 def test_watches_are_cut_and_lists_come_late(trial: Trial, proxy: Proxy) -> None:
+    """Every three seconds all else is cut, too: between two of these cuts a list can come."""
     trial.pods.start()
     proxy.spoil(Fault("GET", OUR_PODS, late=1.5))
     sessions = trial.some()
     stopped = trial.cancelled()
-    while not all(each.settled for each in (*sessions, stopped)):
-        proxy.cut()
+    for turn in count():
+        if all(each.settled for each in (*sessions, stopped)):
+            break
+        proxy.cut("WATCH" if turn % 10 else "")
         time.sleep(0.3)
     trial.judge()
 
