@@ -24,3 +24,10 @@ def until(
         assert waited < seconds, f"not within {seconds:g} s: {what or condition}"
         time.sleep(min(max(SHORTEST_PAUSE, waited / 10), LONGEST_PAUSE))
     return value
+
+
+def early_in_a_minute() -> None:
+    """Wait for the next minute of the clock if this one soon ends: it may have a limit."""
+    left = 60 - time.time() % 60
+    if left < 20:
+        time.sleep(left)

@@ -29,6 +29,7 @@ from tests.agent import Api
 from tests.audit import audited_acts
 from tests.integration.test_storm_limits import due_again, limits
 from tests.invariants import check_all
+from tests.waiting import early_in_a_minute
 
 
 @pytest.fixture
@@ -169,6 +170,7 @@ def test_over_the_storm_limit_they_wait_for_their_slots(api: Api, at: Project, a
 
 
 def test_asking_again_changes_no_slot(api: Api, at: Project, ann: User) -> None:
+    early_in_a_minute()
     limits(cluster=1)
     failed(at, ann, 3)
     first = call(api, "retry", filter={"status": "ERROR"})

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pyt
 OUR_PODS = "/api/v1/pods?labelSelector"
 PODS = f"/namespaces/{NAMESPACE}/pods"
 RARELY = ("--relist-seconds", "300")
+PATIENT = ("--watch-seconds", "600")
 IMPATIENT = ("--answer-seconds", "3", "--watch-seconds", "2")
 
 
@@ -75,13 +76,14 @@ def test_a_cut_in_silence_leaves_no_trouble(trial: Trial, proxy: Proxy) -> None:
 
 def test_the_api_server_is_killed(trial: Trial, proxy: Proxy, api: ApiServer) -> None:
     """A new list shows what ended meanwhile: the present position of the watch is forgotten."""
-    trial.pods.start(*RARELY)
+    # A server may start slowly. Three watches without an answer would make the agent list anew.
+    trial.pods.start(*RARELY, *PATIENT)
     ending = [trial.until_file("go", 3), trial.until_file("go", 0, cluster_size=2)]
     stopped = trial.submit("trap 'exit 5' TERM; sleep 600 & wait", "unknown")
     trial.running(*ending, stopped)
+    proxy.spoil(Fault("WATCH", unheard=True))
     api.stop_server()
     trial.release("go")
-    proxy.spoil(Fault("WATCH", unheard=True))
     created = [trial.submit("true", 0), trial.submit("exit 6", 6)]
     trial.server.stop_session(stopped, "cancelled", 20)
     api.start()
