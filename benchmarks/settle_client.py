@@ -12,13 +12,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from benchmarks.processes import precise_seconds
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
 import django
 
 django.setup()
 
-from benchmarks.processes import precise_seconds  # noqa: E402  # they need Django
 from reprise import garbage  # noqa: E402  # they need Django
 from retry.evidence.termination import Termination  # noqa: E402  # they need Django
 from sessions_app.services.chains.dispatch import next_due, retries_dispatch  # noqa: E402  # they need Django

@@ -11,6 +11,8 @@ these, batches of a thousand sessions rarely start any. Calls of the API leave n
 EVERY = 60.0
 """Seconds between collections that do not wait for so many new objects. Until there are as many, a
 process would grow by some 15 MB, for 20 minutes and longer."""
+_THREAD = "garbage"
+_starting = threading.Lock()
 
 
 def freeze() -> None:
@@ -35,10 +37,6 @@ def collect_regularly() -> None:
     with _starting:
         if not any(each.name == _THREAD for each in threading.enumerate()):
             threading.Thread(target=_collect, name=_THREAD, daemon=True).start()
-
-
-_THREAD = "garbage"
-_starting = threading.Lock()
 
 
 def _collect() -> None:
