@@ -63,17 +63,43 @@ class PodRemover:
                 await asyncio.sleep(max(after, backoff.next()))
 
     async def delete_unbound(self, run: PodRun, name: str) -> bool:
-        """Delete a pod only if it is as it was last seen: without a node. Return whether it was."""
+        """Delete a pod only if it is as it was last seen: without a node. Return whether it was.
+
+        While the answer is lost, the API server is asked again: it may have deleted the pod.
+        """
         known = run.known.get(name)
         if known is None or known.bound:
             return False
-        try:
-            async with self._calls:
-                await self._cluster.delete(run.path(name), known.uid, 0, version=known.version)
-        except ApiRefusal as refusal:
-            log.info("pod %s stays: %s", name, refusal)
-            return False
-        return True
+        path, version, backoff, asked = run.path(name), known.version, pauses(), False
+        while True:
+            try:
+                async with self._calls:
+                    await self._cluster.delete(path, known.uid, 0, version=version)
+                return True
+            except NotThere:
+                return asked
+            except ApiRefusal as refusal:
+                asked = asked or (isinstance(refusal, Transient) and refusal.unsure)
+                if not asked:
+                    log.info("pod %s stays: %s", name, refusal)
+                    return False
+                if isinstance(refusal, Exists):
+                    return await self._is_deleted_unbound(path, known.uid)
+            await asyncio.sleep(backoff.next())
+
+    async def _is_deleted_unbound(self, path: str, uid: str) -> bool:
+        """Return whether a pod that has changed was deleted before it got a node."""
+        backoff = pauses()
+        while True:
+            try:
+                async with self._calls:
+                    now = Known.of(await self._cluster.call("GET", path))
+                return now.uid != uid or (now.deleted and not now.bound)
+            except NotThere:
+                return True
+            except ApiRefusal as refusal:
+                log.info("cannot read pod %s yet: %s", path, refusal)
+            await asyncio.sleep(backoff.next())
 
     async def remove(self, path: str, known: Known) -> bool:
         """Remove a pod that is over. Return whether nothing more has to be done about it."""

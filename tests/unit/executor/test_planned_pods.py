@@ -9,7 +9,7 @@ import pytest
 from reprise_client.wire import LeaseKey
 
 from executor.drivers.kubernetes.api import Cluster
-from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists
+from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists, NotThere, Transient
 from executor.drivers.kubernetes.planned_pods import PlannedPods, conclusion
 from executor.drivers.kubernetes.pod_remover import PodRemover
 from executor.drivers.kubernetes.pod_run import Known, PodRun
@@ -28,10 +28,12 @@ NEVER_THERE = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown
 
 
 class PlayedCluster:
-    """Notes what it is asked to delete; `refusal` is raised."""
+    """Notes what it is asked to delete; `refusal` is raised, and each of `refusals` before it."""
 
     def __init__(self) -> None:
         self.refusal: ApiRefusal | None = None
+        self.refusals: list[ApiRefusal] = []
+        self.reads: list[ApiRefusal | dict[str, Any]] = []
         self.asked: list[tuple[str, str, int | None, str | None]] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
@@ -40,8 +42,17 @@ class PlayedCluster:
     ) -> None:
         self.asked.append((path, uid, grace, version))
         self.meanwhile()
+        if self.refusals:
+            raise self.refusals.pop(0)
         if self.refusal is not None:
             raise self.refusal
+
+    async def call(self, method: str, _path: str) -> dict[str, Any]:
+        assert method == "GET"
+        found = self.reads.pop(0)
+        if isinstance(found, ApiRefusal):
+            raise found
+        return found
 
 
 class Played:
@@ -267,3 +278,63 @@ def test_other_runs_end_as_they_did(tmp_path: Path) -> None:
         assert conclusion(played.run, END) is verdict
 
     play(tmp_path, story)
+
+
+LOST = Transient("connection reset")
+GONE, CHANGED = NotThere("not found (404)"), Exists("the object has changed (409)")
+
+
+@pytest.mark.parametrize(
+    ("refusals", "reads"),
+    [
+        ([LOST], []),
+        ([LOST, GONE], []),
+        ([LOST, Transient("busy", unsure=False), GONE], []),
+        # Our finalizer is on it, so that it is still there.
+        ([LOST, CHANGED], [LOST, pod(1, deleted=True)]),
+        ([LOST, CHANGED], [GONE]),
+    ],
+    ids=["not_done", "done", "done_and_busy", "held", "gone_when_read"],
+)
+def test_a_deletion_whose_answer_is_lost_is_asked_for_again(
+    tmp_path: Path, refusals: list[ApiRefusal], reads: list[ApiRefusal | dict[str, Any]]
+) -> None:
+    async def story(played: Played) -> None:
+        refused(played)
+        played.cluster.refusals, played.cluster.reads = [*refusals], [*reads]
+        await played.hand_back()
+        assert len(played.abandoned) == 1
+        assert (played.cluster.refusals, played.cluster.reads) == ([], [])
+        assert {asked[3] for asked in played.cluster.asked} == {"17"}
+
+    play(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("refusals", "reads"),
+    [
+        ([GONE], []),
+        ([Transient("busy", unsure=False)], []),
+        ([LOST, CHANGED], [pod(1, node="b")]),
+        ([LOST, CHANGED], [pod(1, node="b", deleted=True)]),
+    ],
+    ids=["somebody_elses", "surely_not_done", "bound", "bound_and_deleted"],
+)
+def test_a_pod_that_may_have_run_is_not_handed_back(
+    tmp_path: Path, refusals: list[ApiRefusal], reads: list[ApiRefusal | dict[str, Any]]
+) -> None:
+    async def story(played: Played) -> None:
+        refused(played)
+        played.cluster.refusals, played.cluster.reads = [*refusals], [*reads]
+        await played.hand_back()
+        assert played.abandoned == []
+        assert (played.run.created, played.run.verdict) == (True, None)
+
+    play(tmp_path, story)
+
+
+def refused(played: Played) -> None:
+    """The node of its second pod has refused it for too long."""
+    played.show(0, node="a")
+    played.show(1, refused=True)
+    assert played.at(0) is None
