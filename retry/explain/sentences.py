@@ -17,6 +17,7 @@ from retry.explain.step_facts import (
     number,
     passed,
     seconds,
+    time_of,
     within,
 )
 from retry.policies.inline import FIELDS
@@ -32,11 +33,13 @@ def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
     steps are skipped and missing facts are left out, so that old decisions stay readable. Never
     raises.
     """
-    sentences = [_sentence(step) for step in trace]
+    sentences = [_sentence(step) for step in trace if _AT not in step]
     sentences += [
         _outcome(decision_fields),
         _advice(decision_fields),
         _postponed(decision_fields),
+        *[_held(step) for step in trace if _AT in step],
+        _late(decision_fields),
         _by_hand(decision_fields),
         _suspects(decision_fields),
     ]
@@ -183,6 +186,22 @@ def _postponed(fields: Facts) -> str:
     return "It was over the limit of retries a minute, and postponed to a later slot."
 
 
+def _held(step: Facts) -> str:
+    reason = _HOLDS.get(str(step.get("step")))
+    return f"At {moment(step.get(_AT))} it was held: {reason(step)}." if reason else ""
+
+
+def _late(fields: Facts) -> str:
+    """Tell when the next attempt was made, if what held the retry made it late."""
+    due_at, sent_at = (time_of(fields.get(name)) for name in ("due_at", "dispatched_at"))
+    if due_at is None or sent_at is None or fields.get("dispatched_by"):
+        return ""
+    late = (sent_at - due_at).total_seconds()
+    if late < _LATE:
+        return ""
+    return f"The next attempt was made at {moment(sent_at)}, {in_words(round(late))} later."
+
+
 def _by_hand(fields: Facts) -> str:
     by, asked = fields.get("dispatched_by"), fields.get("requested_by")
     if asked:
@@ -198,6 +217,17 @@ def _suspects(fields: Facts) -> str:
     return next_attempt.suspects(met) if isinstance(met, Mapping) else ""
 
 
+_AT = "at"
+"""The time of a step that a hold has added after the decision."""
+_LATE = 60.0
+"""Seconds."""
+_HOLDS: dict[str, Sentence] = {
+    "switch": lambda _step: "retries were off or paused",
+    "breaker": lambda step: f"the breaker of its signature, {step.get('signature')}, was open",
+    "shared_budget": lambda step: (
+        f"the retry budget that all chains of its {step.get('scope')} share was spent"
+    ),
+}
 _REFUSALS = {
     "exhausted": "The retries of the chain are exhausted, so it ends here.",
     "parked": "The retries of the chain are exhausted. It waits until somebody retries it or gives "

@@ -48,15 +48,19 @@ def number(value: object) -> str:
     return str(round(value, 3) or value).removesuffix(".0")
 
 
-def moment(value: object) -> str:
-    """Return a time to the second, in UTC; text that is not a time as it is."""
+def time_of(value: object) -> datetime | None:
+    """Return a time, or text that is one, in UTC; None for anything else."""
     try:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
-        if isinstance(at, datetime):
-            return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return at.astimezone(UTC) if isinstance(at, datetime) else None
     except (ValueError, OverflowError):
-        pass
-    return str(value)
+        return None
+
+
+def moment(value: object) -> str:
+    """Return a time to the second, in UTC; text that is not a time as it is."""
+    at = time_of(value)
+    return str(value) if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def texts(step: Facts, name: str) -> list[str]:

@@ -4,10 +4,13 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 
+from retry.engine.budgets import MANUAL_BUDGET, SCHEDULER_BUDGET
 from retry.engine.decision import SpentBudget
 from retry.evidence.causes import PLATFORM_CAUSES
 from retry.policies.shared_budget import SharedBudget, WhenOver
 
+UNCOUNTED = frozenset({MANUAL_BUDGET, SCHEDULER_BUDGET})
+"""Payers whose retries neither count in a shared budget nor wait for one."""
 SCOPE_OF_SETTINGS = """
     CASE WHEN w.project_id IS NOT NULL THEN 'project:' || w.project_id
         WHEN w.domain_id IS NOT NULL THEN 'domain:' || w.domain_id ELSE 'cluster' END

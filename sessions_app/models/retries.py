@@ -135,11 +135,12 @@ TRACE = "coalesce(nullif(d.trace, '[]'), t.steps, '[]')"
 
 
 class RetryTrace(models.Model):
-    """The steps that led to a decision: written with it, and never changed.
+    """The steps that led to a decision: written with it.
 
-    Dispatch writes the row of a decision again, and would write these 1.4 kB again with it. Rows
-    that older releases wrote keep their steps in `RetryDecision.own_trace`: a migration does not
-    rewrite a large table. Both have the same form.
+    Only what holds the retry later adds a step, before the last one. Dispatch writes the row of a
+    decision again, and would write these 1.4 kB again with it. Rows that older releases wrote keep
+    their steps in `RetryDecision.own_trace`: a migration does not rewrite a large table. Both have
+    the same form.
     """
 
     # A key in the database would be looked up at each insert. A trigger on the decisions deletes

@@ -8,7 +8,8 @@ from django.test import Client
 
 from retry.policies.inline import InlinePolicy
 from sessions_app.models import Project, RetryDefaults, RetrySettings
-from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.switch_holds import held_resume
 from tests import factories
 from tests.agent import Api
 from tests.audit import audited_acts

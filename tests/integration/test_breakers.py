@@ -38,9 +38,10 @@ from sessions_app.selectors.counts import Count
 from sessions_app.services.breakers.acts import breaker_close, breaker_open
 from sessions_app.services.breakers.sweep import breakers_sweep, stretch_count
 from sessions_app.services.chains.breaker_holds import breaker_held_resume
-from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import sweep_retries
 from sessions_app.webhooks.endpoints import webhook_create

@@ -11,8 +11,9 @@ from sessions_app.authorization import Actor
 from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Session
-from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import agent, failed, running

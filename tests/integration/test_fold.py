@@ -17,8 +17,9 @@ from scheduler.services.expire import leases_expire
 from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Session
-from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry, sessions_retry_paced
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.services.sessions.preempt import session_preempt

@@ -9,8 +9,9 @@ from reprise.monitoring.metrics import _Database
 from reprise.operations.work import parked_chains
 from sessions_app.models import AuditEntry, Project, Session, SessionEvent
 from sessions_app.models.tenants import Role
-from sessions_app.services.chains.dispatch import held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.parked import parked_expire
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api

@@ -25,9 +25,9 @@ from sessions_app.models import Project, RetryDecision, RetrySettings, Session
 from sessions_app.services.breakers.sweep import breakers_sweep
 from sessions_app.services.budgets.sweep import budgets_sweep
 from sessions_app.services.chains.breaker_holds import breaker_held_resume
-from sessions_app.services.chains.dispatch import held_resume
 from sessions_app.services.chains.over_budget import over_budget_resume
 from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.failures import chain_ends, reading
 from tests.factories import executor, policy, project, submit, user
 from tests.invariants import check_all

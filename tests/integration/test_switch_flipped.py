@@ -14,8 +14,9 @@ from sessions_app import tasks, wakeups
 from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent
-from sessions_app.services.chains.dispatch import BATCH, held_resume, retries_dispatch
+from sessions_app.services.chains.dispatch import BATCH, retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.sessions.submit import Submitted, sessions_submit

@@ -6,7 +6,7 @@ rather than too much. Without a budget it is one statement.
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -25,11 +25,11 @@ from sessions_app.eventlog.places import (
     stretch_after,
     stretch_range,
 )
-from sessions_app.in_force.shared_budgets import SCOPE_OF_SETTINGS, counts_in
+from sessions_app.in_force.shared_budgets import SCOPE_OF_SETTINGS, UNCOUNTED, counts_in
 from sessions_app.locks import database_now, lock_budgets, lock_charges
 from sessions_app.selectors.past_chains import first_id
 from sessions_app.selectors.retry_budgets import standings_of
-from sessions_app.services.budgets.charging import UNCOUNTED, minutes_add
+from sessions_app.services.budgets.charging import minutes_add
 
 SLICE = 10_000
 """Maximum number of events that one transaction passes over."""
@@ -37,6 +37,9 @@ _LATE = timedelta(minutes=2)
 """After so long nothing more is charged in a minute, as a rule; what is, is merged later."""
 TASK_SECONDS = 10.0
 """Seconds for which one run goes on; the next one continues."""
+
+_LATEST = timedelta(seconds=30)
+"""For so long first attempts may stand in the log before they are counted."""
 
 _READER = 4
 _CLOCKS = timedelta(days=1)
@@ -70,6 +73,11 @@ _RETRIES = """
         AND d.requested_by = '' AND d.dispatched_by = ''
         AND NOT d.paid_by = ANY(%(uncounted)s::text[])
     GROUP BY 1, 2, 3, 4, 5
+"""
+# In the order of the log, as the first after the place that can be read.
+_UNREAD = """
+    SELECT time FROM sessions_app_sessionevent WHERE epoch = %s AND xid >= %s::xid8
+    ORDER BY xid, id LIMIT 1
 """
 _JUDGE = """
     INSERT INTO sessions_app_retrybudgetstate AS t (scope, spent_since, judged_at, spent_times)
@@ -121,7 +129,8 @@ def budgets_sweep(seconds: float = TASK_SECONDS) -> int:
     """Count the first attempts that are new in the log, and judge each budget anew, for at most
     `seconds`.
 
-    Return the number of budgets that are spent.
+    Return the number of budgets that are spent; 0 while the log is only half read, since verdicts
+    wait until it is.
     """
     if not any(budgets_found()):
         return 0
@@ -136,7 +145,8 @@ def budgets_rebuild() -> int:
     """Count the retries and the first attempts of all budgets anew, and judge them.
 
     Return the number of budgets that are spent. The retries are there at once, first attempts after
-    the whole log is read: meanwhile a budget allows too little. How often one was spent stays.
+    the whole log is read: meanwhile a budget allows too little, but ends no chain. How often one
+    was spent stays.
     """
     with atomic_step("failures"):
         lock_budgets()
@@ -155,13 +165,20 @@ def budgets_rebuild() -> int:
 
 
 def _sweep_stretch() -> tuple[int, bool]:
-    """Count one stretch of the log, and judge. Return the number of spent budgets, and whether more
-    follows."""
+    """Count one stretch of the log, and judge after the last one. Return the number of spent
+    budgets, and whether more follows."""
     with atomic_step("failures"):
         lock_budgets()
-        found = budgets_found()
-        more = _count(found.budgets) if found.budgets else False
-        return _judge(found.budgets), more
+        budgets = budgets_found().budgets
+        if budgets and _count(budgets):
+            return 0, True
+        lock_charges()
+        # Dispatch may have charged one that is newer than what was read before the lock.
+        budgets = budgets_found().budgets
+        now = database_now()
+        spent = _judge(budgets, now) if budgets and not _is_late(now) else 0
+        _forget(budgets, now)
+        return spent, False
 
 
 def _count(budgets: Mapping[str, SharedBudget]) -> bool:
@@ -224,22 +241,38 @@ def _scopes(
     return [scope for scope in scopes if scope in budgets]
 
 
-def _judge(budgets: Mapping[str, SharedBudget]) -> int:
-    """Write which budgets are spent, and drop what belongs to none any more."""
-    lock_charges()
-    now = database_now()
+def _is_late(now: datetime) -> bool:
+    """Return whether first attempts stand in the log that cannot be counted yet, for too long.
+
+    A transaction that stays open holds up the reader, but not the retries, which dispatch charges:
+    a verdict would end chains of a budget that is not spent.
+    """
+    here = position_here()
+    with connection.cursor() as cursor:
+        cursor.execute(_UNREAD, [here.epoch, str(here.xid)])
+        row = cursor.fetchone()
+    return row is not None and row[0] < now - _LATEST
+
+
+def _judge(budgets: Mapping[str, SharedBudget], now: datetime) -> int:
+    """Write which budgets are spent. Return their number."""
     found = standings_of({scope: each.limit for scope, each in budgets.items()}, now=now)
     judged = [(scope, not each.room) for scope, each in sorted(found.items())]
-    scopes, verdicts = columns(judged) or ("{}", "{}")
+    scopes, verdicts = columns(judged)
     with connection.cursor() as cursor:
-        if found:
-            cursor.execute(_JUDGE, {"now": now, "scopes": scopes, "spent": verdicts})
+        cursor.execute(_JUDGE, {"now": now, "scopes": scopes, "spent": verdicts})
+    return sum(spent for _, spent in judged)
+
+
+def _forget(budgets: Collection[str], now: datetime) -> None:
+    """Drop what belongs to no budget any more, and merge the minutes that are over."""
+    scopes = array(sorted(budgets))
+    with connection.cursor() as cursor:
         cursor.execute(_FORGET_MINUTES, [_oldest(now), scopes])
         cursor.execute(_MERGE, [now - _LATE])
         cursor.execute(_FORGET_STATES, [scopes])
-    if not found:
+    if not budgets:
         place_forget(_READER)
-    return sum(spent for _, spent in judged)
 
 
 def _oldest(now: datetime) -> datetime:

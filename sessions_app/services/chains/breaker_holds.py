@@ -10,7 +10,7 @@ from uuid import UUID
 
 from retry.breakers import OpenBreaker, holder
 from retry.engine.decide import Mode
-from retry.engine.decision import BREAKER, SWITCH
+from retry.engine.decision import BREAKER
 from retry.evidence.causes import PLATFORM_CAUSES
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
@@ -24,11 +24,8 @@ from sessions_app.locks import (
     lock_sessions,
     read_decisions,
 )
-from sessions_app.services.chains.decisions import (
-    decisions_hold,
-    decisions_hold_by_key,
-    decisions_resume,
-)
+from sessions_app.services.chains.decisions import Hold, decisions_hold, decisions_resume
+from sessions_app.services.chains.switch_holds import switch_hold
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 BATCH = 200
@@ -63,7 +60,11 @@ def breakers_hold(held: Holds, now: datetime) -> None:
     """Hold retries until their breakers close."""
     if not held:
         return
-    decisions_hold_by_key([(each.id, by.key) for each, by in held], held_for=BREAKER)
+    holds = [
+        Hold(each.id, BREAKER, by.key, facts={"key": by.key, "signature": by.signature})
+        for each, by in held
+    ]
+    decisions_hold(holds, now=now)
     sessions_change([_held(each, by) for each, by in held], now=now)
 
 
@@ -99,7 +100,7 @@ def breaker_held_resume(limit: int = BATCH) -> int:
         rest = [session for session in waiting if session.id not in passed]
         again = breakers_holding(rest, decisions, scopes)
         passed |= {session.id for session, _ in again}
-        _switch(switched, now)
+        switch_hold(switched, now=now)
         breakers_hold([each for each in again if _moves(each, decisions)], now)
         _let_go([session for session in rest if session.id not in passed], decisions, now)
     return len(claimed)
@@ -114,19 +115,6 @@ def _moves(
 ) -> bool:
     session, breaker = held
     return decisions[session.id].held_key != breaker.key
-
-
-def _switch(sessions: Sequence[LockedSession], now: datetime) -> None:
-    if not sessions:
-        return
-    decisions_hold([session.id for session in sessions], held_for=SWITCH)
-    facts = {
-        "reason": "retries are switched off or paused",
-        "held_for": SWITCH,
-        "decision": {"state": "held"},
-    }
-    event = Event("session.retry_postponed", facts)
-    sessions_change([Change(session, {}, [event]) for session in sessions], now=now)
 
 
 def _let_go(

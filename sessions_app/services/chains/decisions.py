@@ -1,8 +1,9 @@
 """Writes of decisions: settle inserts them, and dispatch, cancel and switches change them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from django.db import connection
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decide import Decision
-from sessions_app.db.bulk import array, columns, json_text
+from sessions_app.db.bulk import array, columns, json_array, json_text
 from sessions_app.db.writes import together, write
 from sessions_app.services.write.transitions import fact
 
@@ -114,18 +115,20 @@ def decision_fact(decision: Decision) -> dict[str, Any]:
 
 # Each of these moves decisions whose roots are locked.
 _HOLD = """
-    UPDATE sessions_app_retrydecision SET state = 'held', held_for = %s, held_key = ''
-    WHERE session_id = ANY(%s::uuid[])
-"""
-_HOLD_BY_KEY = """
-    UPDATE sessions_app_retrydecision d SET state = 'held', held_for = %s, held_key = v.key
-    FROM unnest(%s::uuid[], %s::text[]) AS v(session_id, key) WHERE d.session_id = v.session_id
-"""
-_HOLD_BY = """
     UPDATE sessions_app_retrydecision d
-    SET state = 'held', held_for = %s, held_key = v.key, held_order = v.place
-    FROM unnest(%s::uuid[], %s::text[], %s::timestamptz[]) AS v(session_id, key, place)
+    SET state = 'held', held_for = v.held_for, held_key = v.key, held_order = v.place
+    FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::timestamptz[])
+        AS v(session_id, held_for, key, place)
     WHERE d.session_id = v.session_id
+"""
+# Before the last step, which says what was decided. What is held again by the same has its step, and
+# of what holds a retry in turns the first ones are enough.
+_HOLD_STEP = """
+    UPDATE sessions_app_retrytrace t
+    SET steps = jsonb_insert(t.steps, '{-1}', v.step || jsonb_build_object('at', %s::text))
+    FROM unnest(%s::uuid[], %s::jsonb[]) AS v(session_id, step)
+    WHERE t.session_id = v.session_id AND NOT coalesce(t.steps -> -2 @> v.step, false)
+        AND jsonb_array_length(jsonb_path_query_array(t.steps, '$[*].at')) < 20
 """
 # A slot in the past is lost: it was for the time before the switch was changed.
 _RESUME = """
@@ -170,20 +173,26 @@ _DISPATCHED = """
 """
 
 
-def decisions_hold(session_ids: Sequence[UUID], *, held_for: str) -> None:
-    """Remove decisions from the index of due ones until what holds them lets them go."""
-    _execute(_HOLD, [held_for, array(session_ids)])
+class Hold(NamedTuple):
+    """What holds the retry of a failed session, and the facts of its step in the trace."""
+
+    session_id: UUID
+    held_for: str
+    key: str = ""
+    place: datetime | None = None
+    """In a line: the time that says who goes first."""
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
-def decisions_hold_by_key(held: Sequence[tuple[UUID, str]], *, held_for: str) -> None:
-    """Hold decisions as `decisions_hold` does, each with the key of what holds it."""
-    _execute(_HOLD_BY_KEY, [held_for, *columns(held)])
+def decisions_hold(holds: Sequence[Hold], *, now: datetime) -> None:
+    """Remove decisions from the index of due ones until what holds them lets them go.
 
-
-def decisions_hold_in_line(rows: Sequence[tuple[UUID, str, datetime]], *, held_for: str) -> None:
-    """Do the same with decisions that stand in a line. A row is a failed session, the key of its
-    line, and the time that says its place there."""
-    _execute(_HOLD_BY, [held_for, *columns(rows)])
+    Their traces say so, too.
+    """
+    _execute(_HOLD, columns([hold[:4] for hold in holds]))
+    steps = [{"step": hold.held_for, "result": "held", **hold.facts} for hold in holds]
+    ids = array(hold.session_id for hold in holds)
+    _execute(_HOLD_STEP, [fact(now), ids, json_array(steps)])
 
 
 def decisions_resume(session_ids: Sequence[UUID], *, now: datetime) -> None:

@@ -9,15 +9,12 @@ from django.db import IntegrityError, connection
 
 from retry.engine.budgets import SCHEDULER_BUDGET
 from retry.engine.decide import Mode
-from retry.engine.decision import SWITCH
 from sessions_app import wakeups
-from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import together
 from sessions_app.in_force.retry_scope import (
     SCOPES,
     RetryScope,
-    retry_scopes,
     scopes_in,
     storm_limits_of,
 )
@@ -25,21 +22,14 @@ from sessions_app.locks import (
     LockedSession,
     StoredDecision,
     claim_due,
-    claim_resumable,
-    database_now,
-    lock_sessions,
-    read_decisions,
 )
 from sessions_app.services.budgets.charging import BudgetGate, has_no_room
 from sessions_app.services.chains.breaker_holds import breakers_hold, breakers_holding
 from sessions_app.services.chains.children import Retry, children_create
-from sessions_app.services.chains.decisions import (
-    decisions_hold,
-    decisions_postpone,
-    decisions_resume,
-)
+from sessions_app.services.chains.decisions import decisions_postpone
 from sessions_app.services.chains.over_budget import retries_hold_over_budget
 from sessions_app.services.chains.storm_slots import slots_reserve
+from sessions_app.services.chains.switch_holds import switch_hold
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
 BATCH = 200
@@ -94,11 +84,11 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
     passed |= {session.id for session, _ in broken}
     ready = [s for s in due if s.id not in passed]
-    _hold(held, now)
+    switch_hold(held, now=now)
     breakers_hold(broken, now)
     gate = BudgetGate(ready, decisions, scopes, now=now)
-    judge_first = judge_first or gate.spent or storm_limits_of(scopes).limited
-    over = gate.over(ready) if judge_first else {}
+    limited = storm_limits_of(scopes).limited
+    over = gate.over(ready, limited=limited) if judge_first or gate.spent or limited else {}
     retries_hold_over_budget([(s, over[s.id]) for s in ready if s.id in over], now=now)
     ready = [s for s in ready if s.id not in over]
     late = _postpone(ready, decisions, scopes, now)
@@ -160,55 +150,6 @@ def _postponed(session: LockedSession, slot: datetime) -> Change:
     due_at = fact(slot)
     facts = {"reason": OVER_THE_LIMIT, "due_at": due_at, "decision": {"due_at": due_at}}
     return Change(session, {}, [Event("session.retry_postponed", facts)])
-
-
-def _hold(sessions: Sequence[LockedSession], now: datetime) -> None:
-    if not sessions:
-        return
-    decisions_hold([session.id for session in sessions], held_for=SWITCH)
-    facts = {
-        "reason": "retries are switched off or paused",
-        "held_for": SWITCH,
-        "decision": {"state": "held"},
-    }
-    event = Event("session.retry_postponed", facts)
-    sessions_change(
-        [Change(s, {"retry_state": RetryState.HELD.value}, [event]) for s in sessions],
-        now=now,
-    )
-
-
-def held_resume(limit: int = BATCH) -> int:
-    """Put retries that a switch held back into the index if all are on. Return their number.
-
-    Overdue ones get their slots under the storm limits when they are dispatched.
-    """
-    with atomic_step("resume"):
-        return _resume(limit)
-
-
-def _resume(limit: int) -> int:
-    claimed = claim_resumable(limit)
-    if not claimed:
-        return 0
-    now = database_now()
-    sessions = lock_sessions(claimed)
-    scopes = retry_scopes({session.project_id for session in sessions})
-    decisions = read_decisions([session.id for session in sessions])
-    ready = [
-        s
-        for s in sessions
-        if decisions[s.id].switched and scopes[s.project_id].settings.mode is Mode.ON
-    ]
-    decisions_resume([session.id for session in ready], now=now)
-    facts = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
-    event = Event("session.retry_scheduled", facts)
-    sessions_change(
-        [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
-        now=now,
-    )
-    wakeups.retries_due_after_commit([decisions[s.id].due_at for s in ready], now=now)
-    return len(ready)
 
 
 def next_due() -> float | None:

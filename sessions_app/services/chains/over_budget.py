@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import connection
 
 from retry.engine.decide import Mode
-from retry.engine.decision import SHARED_BUDGET, SWITCH
+from retry.engine.decision import SHARED_BUDGET
 from retry.policies.shared_budget import SharedBudget, WhenOver
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
@@ -26,12 +26,10 @@ from sessions_app.locks import (
     lock_retries,
 )
 from sessions_app.selectors.retry_budgets import standings_of
+from sessions_app.selectors.uncharged_retries import Counted, uncharged_retries
 from sessions_app.services.budgets.sweep import budgets_found
-from sessions_app.services.chains.decisions import (
-    decisions_hold,
-    decisions_hold_in_line,
-    decisions_resume,
-)
+from sessions_app.services.chains.decisions import Hold, decisions_hold, decisions_resume
+from sessions_app.services.chains.switch_holds import switch_hold
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 BATCH = 200
@@ -59,17 +57,25 @@ def retries_hold_over_budget(over: Sequence[tuple[LockedSession, str]], *, now: 
     """Put retries into the lines of the scopes (by their keys) whose budgets are spent."""
     if not over:
         return
-    rows = [(session.id, scope, session.root_submitted_at) for session, scope in over]
-    decisions_hold_in_line(rows, held_for=SHARED_BUDGET)
-    sessions_change([_held(session, SHARED_BUDGET, scope) for session, scope in over], now=now)
+    holds = [
+        Hold(session.id, SHARED_BUDGET, scope, session.root_submitted_at, {"scope": _level(scope)})
+        for session, scope in over
+    ]
+    decisions_hold(holds, now=now)
+    sessions_change([_held(session, scope) for session, scope in over], now=now)
 
 
-def _held(session: LockedSession, held_for: str, scope: str = "") -> Change:
-    facts = {"reason": SPENT, "held_for": held_for, "decision": {"state": "held"}}
-    if scope:
-        facts["budget"] = scope.partition(":")[0]
-    else:
-        facts["reason"] = "retries are switched off or paused"
+def _level(scope: str) -> str:
+    return scope.partition(":")[0]
+
+
+def _held(session: LockedSession, scope: str) -> Change:
+    facts = {
+        "reason": SPENT,
+        "held_for": SHARED_BUDGET,
+        "budget": _level(scope),
+        "decision": {"state": "held"},
+    }
     event = Event("session.retry_postponed", facts)
     return Change(session, {"retry_state": RetryState.HELD.value}, [event])
 
@@ -89,23 +95,17 @@ def _resume_line(scope: str, budget: SharedBudget | None) -> int:
     resumed = 0
     for _ in range(MOST_BATCHES):
         with atomic_step("resume"):
-            claimed, gone = _resume(scope, budget, resumed)
+            claimed, gone = _resume(scope, budget)
         resumed += gone
         if claimed < BATCH:
             break
     return resumed
 
 
-def _resume(scope: str, budget: SharedBudget | None, resumed: int) -> tuple[int, int]:
-    """Let a batch of a line go. Return how many were looked at, and how many go.
-
-    `resumed` of it go already, and are not charged yet.
-    """
-    room = BATCH
+def _resume(scope: str, budget: SharedBudget | None) -> tuple[int, int]:
+    """Let a batch of a line go. Return how many were looked at, and how many go."""
     now = database_now()
-    if budget is not None and budget.over is WhenOver.POSTPONE:
-        standing = standings_of({scope: budget.limit}, now=now)[scope]
-        room = min(BATCH, standing.room - resumed)
+    room = BATCH if budget is None else min(BATCH, _room(scope, budget, now))
     claimed = claim_over_budget(scope, room) if room > 0 else []
     if not claimed:
         return 0, 0
@@ -117,11 +117,21 @@ def _resume(scope: str, budget: SharedBudget | None, resumed: int) -> tuple[int,
     rest = [pair for pair in waiting if pair[0] not in switched]
     elsewhere = _elsewhere(scope, rest, scopes, now)
     ready = [s for s, _ in rest if s.id not in elsewhere]
-    _hold_by_switch(switched, now)
+    switch_hold(switched, now=now)
     moved = [(s, elsewhere[s.id]) for s, _ in rest if s.id in elsewhere]
     retries_hold_over_budget(moved, now=now)
     _let_go(ready, {s.id: d for s, d in rest}, now)
     return len(claimed), len(ready)
+
+
+def _room(scope: str, budget: SharedBudget, now: datetime) -> int:
+    """Return how many retries may leave a line: less those that go already, but are not charged
+    yet, since dispatch has not come to them, or since they wait for their slots."""
+    if budget.over is not WhenOver.POSTPONE:
+        return BATCH
+    room = standings_of({scope: budget.limit}, now=now)[scope].room
+    going = uncharged_retries([Counted(scope, room, budget.platform)], due=now)
+    return room - going.get(scope, 0)
 
 
 def _waits(decision: StoredDecision) -> bool:
@@ -153,12 +163,6 @@ def _elsewhere(
         for session_id, found in asked.items()
     }
     return {session_id: found[0] for session_id, found in spent.items() if found}
-
-
-def _hold_by_switch(sessions: Sequence[LockedSession], now: datetime) -> None:
-    if sessions:
-        decisions_hold([session.id for session in sessions], held_for=SWITCH)
-        sessions_change([_held(session, SWITCH) for session in sessions], now=now)
 
 
 def _let_go(

@@ -13,6 +13,7 @@ from sessions_app.services.chains import (
     dispatch,
     over_budget,
     parked,
+    switch_holds,
 )
 
 
@@ -27,7 +28,7 @@ class _Step(NamedTuple):
 
 
 _STEPS = (
-    _Step(dispatch.held_resume, dispatch.BATCH),
+    _Step(switch_holds.held_resume, switch_holds.BATCH),
     _Step(over_budget.over_budget_resume),
     _Step(parked.parked_expire, dispatch.BATCH),
     _Step(breaker_holds.breaker_held_resume, breaker_holds.BATCH),

@@ -1,0 +1,65 @@
+"""Retries that go, but that their shared budgets are not charged for yet: those that wait for their
+slots under the storm limits."""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import connection
+
+from sessions_app.db.bulk import array, columns
+from sessions_app.in_force.shared_budgets import PLATFORM, UNCOUNTED
+
+# The limit ends it: of more than there is room for, the number says nothing.
+_UNCHARGED = """
+    SELECT v.scope, (SELECT count(*) FROM (
+        SELECT FROM sessions_app_retrydecision d
+        JOIN sessions_app_session s ON s.id = d.session_id
+        JOIN sessions_app_project p ON p.id = d.project_id
+        WHERE d.state = 'scheduled' AND (d.paced OR d.due_at <= %(due)s) AND d.requested_by = ''
+            AND NOT d.paid_by = ANY(%(uncounted)s::text[])
+            AND (v.platform OR NOT d.cause = ANY(%(platform)s::text[]))
+            AND NOT d.session_id = ANY(%(without)s::uuid[])
+            AND CASE v.level WHEN 'queue' THEN s.queue_id = v.id WHEN 'project'
+                THEN d.project_id = v.id WHEN 'domain' THEN p.domain_id = v.id ELSE true END
+        LIMIT v.room) AS waiting)
+    FROM unnest(%(scopes)s::text[], %(levels)s::text[], %(ids)s::bigint[], %(rooms)s::int[],
+            %(platforms)s::boolean[]) AS v(scope, level, id, room, platform)
+"""
+
+
+class Counted(NamedTuple):
+    """A scope by its key, the room of its budget, and whether causes of the platform count in
+    it."""
+
+    scope: str
+    room: int
+    platform: bool
+
+
+def uncharged_retries(
+    budgets: Iterable[Counted], *, due: datetime | None = None, without: Collection[UUID] = ()
+) -> dict[str, int]:
+    """Return the numbers of retries that wait for their slots, up to the room of each budget.
+
+    With `due`, those that are due by then count, too. Leaves out the failed sessions `without`.
+    """
+    rows = [
+        (scope, level, int(key or 0), room, platform)
+        for scope, room, platform in budgets
+        if room > 0
+        for level, _, key in [scope.partition(":")]
+    ]
+    if not rows:
+        return {}
+    names = ("scopes", "levels", "ids", "rooms", "platforms")
+    wanted = {
+        "due": due,
+        "uncounted": array(sorted(UNCOUNTED)),
+        "platform": array(sorted(PLATFORM)),
+        "without": array(without),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_UNCHARGED, {**wanted, **dict(zip(names, columns(rows), strict=True))})
+        return dict(cursor.fetchall())
