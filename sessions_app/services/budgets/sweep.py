@@ -41,6 +41,8 @@ TASK_SECONDS = 10.0
 _LATEST = timedelta(seconds=30)
 """For so long first attempts may stand in the log before they are counted."""
 
+_CHARGED = timedelta(minutes=5)
+"""After so long whoever charges a retry has committed."""
 _READER = 4
 _CLOCKS = timedelta(days=1)
 """Maximum time by which the clocks that made the ids may have been behind the database's."""
@@ -70,6 +72,7 @@ _RETRIES = """
     JOIN sessions_app_retrydecision d ON d.session_id = s.parent_id
     JOIN sessions_app_project p ON p.id = s.project_id
     WHERE s.id >= %(first)s AND s.created_at >= %(oldest)s
+        AND s.created_at < coalesce(%(before)s::timestamptz, 'infinity')
         AND d.requested_by = '' AND d.dispatched_by = ''
         AND NOT d.paid_by = ANY(%(uncounted)s::text[])
     GROUP BY 1, 2, 3, 4, 5
@@ -150,13 +153,17 @@ def budgets_rebuild() -> int:
     """
     with atomic_step("failures"):
         lock_budgets()
-        # Nobody charges a retry meanwhile, so all that were charged are seen.
+        now = database_now()
+        over = _retries(_oldest(now), now - _CHARGED)
+        # Nobody charges a retry meanwhile, so all that were charged are seen. It is not for long:
+        # whoever dispatches waits in its commit.
         lock_charges()
+        new = _retries(now - _CHARGED, None)
         budgets = budgets_found().budgets
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_retrybudgetminute")
         if budgets:
-            minutes_add(_retries(budgets, _oldest(database_now())))
+            minutes_add(_counts_of([*over, *new], budgets))
             place_move(_READER, START)
     spent, more = _sweep_stretch()
     while more:
@@ -212,21 +219,26 @@ def _first_attempts(
     return {at: (count, 0) for at, count in counts.items()}
 
 
-def _retries(
-    budgets: Mapping[str, SharedBudget], oldest: datetime
-) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the automatic retries since a moment by scope and minute, as `minutes_add` wants
-    them."""
+def _retries(oldest: datetime, before: datetime | None) -> list[tuple[Any, ...]]:
+    """Return the automatic retries since a moment, and before another one: the ids of queue,
+    project and domain, the minute, the cause, and their number."""
     wanted: dict[str, Any] = {
         "first": first_id(oldest - _CLOCKS),
         "oldest": oldest,
+        "before": before,
         "uncounted": array(sorted(UNCOUNTED)),
     }
     with connection.cursor() as cursor:
         cursor.execute(_RETRIES, wanted)
-        rows = cursor.fetchall()
+        return list(cursor.fetchall())
+
+
+def _counts_of(
+    retries: Iterable[tuple[Any, ...]], budgets: Mapping[str, SharedBudget]
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return retries by scope and minute, as `minutes_add` wants them."""
     counts: Counter[tuple[str, int]] = Counter()
-    for *places, minute, cause, count in rows:
+    for *places, minute, cause, count in retries:
         for scope in _scopes(budgets, *places):
             if counts_in(budgets[scope], cause):
                 counts[scope, minute] += count
