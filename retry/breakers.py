@@ -81,15 +81,16 @@ def holder(
 ) -> OpenBreaker | None:
     """Return the closest open breaker that holds a retry after this failure; None for none.
 
-    `breakers` are those of the session's project. A breaker does not hold its probe.
+    `breakers` are those of the session's project. The probe of one of them passes all of its
+    signature: otherwise two that are open at the same time would hold each other's.
     """
     found = [
         each
         for each in breakers
-        if each.signature == signature
-        and each.queue_id in {None, queue_id}
-        and not (session_id and each.probe == session_id)
+        if each.signature == signature and each.queue_id in {None, queue_id}
     ]
+    if session_id and any(each.probe == session_id for each in found):
+        return None
     return max(found, key=_closeness, default=None)
 
 

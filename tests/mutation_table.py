@@ -250,6 +250,8 @@ PAIRS = [
     ),
     Pair(*("openBreaker", "POST", "breakers/"), {**HERE, "signature": "fedcba987654"}),
     Pair("closeBreaker", "POST", "breakers/{breaker}/close/", {"mute": True}, {"id": "{breaker}"}),
+    Pair("muteBreaker", "POST", "breakers/{breaker}/mute/", None, {"id": "{breaker}"}),
+    Pair("unmuteBreaker", "POST", "breakers/{muted}/unmute/", None, {"id": "{muted}"}),
     Pair(
         *("createWebhook", "POST", "webhooks/"),
         {**HERE, "url": "https://example.com/", "event_types": ["session.error"]},

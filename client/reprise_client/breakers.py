@@ -44,3 +44,13 @@ class BreakerCalls(Calls):
         path = f"/breakers/{part(str(breaker_id))}/close/"
         body = {"reason": reason, "mute": mute}
         return self._send(Breaker, "POST", path, body, idempotent=True)
+
+    def breaker_mute(self, breaker_id: UUID | str) -> Breaker:
+        """Keep a breaker from opening by itself; one that is open stays open."""
+        path = f"/breakers/{part(str(breaker_id))}/mute/"
+        return self._send(Breaker, "POST", path, {}, idempotent=True)
+
+    def breaker_unmute(self, breaker_id: UUID | str) -> Breaker:
+        """Let a muted breaker open by itself again."""
+        path = f"/breakers/{part(str(breaker_id))}/unmute/"
+        return self._send(Breaker, "POST", path, {}, idempotent=True)

@@ -92,7 +92,7 @@ class BreakerAdmin(ReadOnlyAdmin, RecordAdmin):
         return bool(RecordAdmin.has_add_permission(self, request))
 
     def store(self, request: HttpRequest, record: Any, form: Any) -> None:
-        """Open the breaker. Raises `Conflict` if it is open."""
+        """Open the breaker. Raises `Conflict` if it is open, or if the failure can have none."""
         project, queue = (form.cleaned_data[name] for name in _SCOPE)
         reason, by = form.cleaned_data["reason"], operator(request)
         made = breaker_open(project, queue, record.signature, reason=reason, by=by)

@@ -84,6 +84,8 @@ urlpatterns = [
     path("breakers/<uuid:breaker_id>/", breaker_views.BreakerView.as_view()),
     path("breakers/<uuid:breaker_id>/events/", breaker_views.BreakerEventsView.as_view()),
     path("breakers/<uuid:breaker_id>/close/", breaker_views.BreakerCloseView.as_view()),
+    path("breakers/<uuid:breaker_id>/mute/", breaker_views.BreakerMuteView.as_view()),
+    path("breakers/<uuid:breaker_id>/unmute/", breaker_views.BreakerUnmuteView.as_view()),
     path("retry-budgets/", budget_views.RetryBudgetsView.as_view()),
     path("reports/retries/", report_views.RetryReportView.as_view()),
     path("domains/", tenant_views.DomainsView.as_view()),

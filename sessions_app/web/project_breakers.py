@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from retry.evidence.causes import FAILURE_CAUSES
 from sessions_app.api.render.breaker_render import breakers_json
 from sessions_app.authorization import Action, authorize
-from sessions_app.core.errors import Conflict, NotFound
-from sessions_app.models.failures import OTHER
+from sessions_app.core.errors import NotFound
 from sessions_app.selectors.breakers import breaker_get, breakers_open_for
 from sessions_app.selectors.failures import Failure
-from sessions_app.services.breakers.acts import breaker_close, breaker_open
+from sessions_app.services.breakers.acts import breaker_close, breaker_open, breaker_refusal
 from sessions_app.web.project_frame import Place
 
 MOST = 20
@@ -47,16 +45,14 @@ def breaker_close_asked(place: Place, asked: str) -> None:
 def breaker_openable(place: Place, failure: Failure, shown: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the visitor may open a breaker of the project for a failure.
 
-    One that is muted, or that the platform caused, has none. `shown` are those that are open.
+    `shown` are those that are open.
     """
     own = any(each["project"] and not each["queue"] for each in shown)
-    can_have = failure.key != OTHER and failure.cause in FAILURE_CAUSES and not failure.muted
-    return can_have and not own and place.may(Action.BREAKER_WRITE)
+    refused = own or breaker_refusal(failure.key, failure.cause, muted=failure.muted)
+    return not refused and place.may(Action.BREAKER_WRITE)
 
 
 def breaker_open_asked(place: Place, failure: Failure) -> None:
     """Open the breaker of the project for a failure. Raises `Conflict`, `NotPermitted`."""
     authorize(place.actor, Action.BREAKER_WRITE, project=place.project)
-    if not breaker_openable(place, failure, ()):
-        raise Conflict("this failure can have no breaker")
     breaker_open(place.project, None, failure.key, reason="opened on the page", by=place.actor.name)

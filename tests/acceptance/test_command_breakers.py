@@ -102,7 +102,7 @@ def test_budgets_are_listed(reprise: Reprise, client: Client, rules: str) -> Non
     assert "chains end" in table
 
 
-def test_a_breaker_is_opened_listed_and_closed(reprise: Reprise, client: Client) -> None:
+def test_a_breaker_is_opened_listed_closed_and_muted(reprise: Reprise, client: Client) -> None:
     typed = ("breaker", "open", KEY, "--project", PROJECT, "--reason", "the licence server is down")
     opened = re.fullmatch(r"breaker/(\S+) is open\n", reprise(*typed).stdout)
     assert opened is not None
@@ -126,5 +126,13 @@ def test_a_breaker_is_opened_listed_and_closed(reprise: Reprise, client: Client)
         ("opened", "the licence server is down"),
     ]
     assert "the licence server is down" in reprise("breaker", "events", opened[1]).stdout
-    unknown = reprise("breaker", "close", "00000000-0000-7000-8000-000000000000")
-    assert (unknown.returncode, unknown.stdout) == (3, "")
+    heard = reprise("breaker", "unmute", opened[1])
+    assert heard.stdout == f"breaker/{opened[1]} is no longer muted\n"
+    assert not client.breaker(opened[1]).muted
+    assert reprise("breaker", "mute", opened[1]).stdout == f"breaker/{opened[1]} is muted\n"
+    assert client.breaker(opened[1]).muted
+    assert not client.breaker_unmute(opened[1]).muted
+    assert client.breaker_mute(opened[1]).muted
+    for verb in ("close", "mute", "unmute"):
+        unknown = reprise("breaker", verb, "00000000-0000-7000-8000-000000000000")
+        assert (unknown.returncode, unknown.stdout) == (3, "")

@@ -112,6 +112,8 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("GET", BREAKER): READ_PROJECT,
     ("GET", f"{BREAKER}events/"): READ_PROJECT,
     ("POST", f"{BREAKER}close/"): WRITE_PROJECT,
+    ("POST", f"{BREAKER}mute/"): WRITE_PROJECT,
+    ("POST", f"{BREAKER}unmute/"): WRITE_PROJECT,
     ("GET", f"{SESSION}events/"): READ_SESSION,
     ("GET", f"{SESSION}logs/"): READ_SESSION,
     ("GET", f"{SESSION}graph/"): READ_SESSION,

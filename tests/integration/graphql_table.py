@@ -140,6 +140,8 @@ MUTATIONS: dict[str, tuple[dict[str, Any], Row]] = {
     ),
     "openBreaker": ({"signature": "fedcba987654"}, ("POST", "breakers/")),
     "closeBreaker": ({"id": "{breaker}"}, ("POST", f"{BREAKER}close/")),
+    "muteBreaker": ({"id": "{breaker}"}, ("POST", f"{BREAKER}mute/")),
+    "unmuteBreaker": ({"id": "{breaker}"}, ("POST", f"{BREAKER}unmute/")),
     "createToken": ({"name": "new"}, ("POST", "tokens/")),
     "revokeToken": ({"id": "{prefix}"}, ("DELETE", TOKEN)),
     "createMembership": (

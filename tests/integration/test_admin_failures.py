@@ -149,6 +149,19 @@ def test_an_operator_opens_a_breaker_of_any_scope(client: Client, project: Proje
     assert [verb for verb, _ in acts("breaker")] == ["breaker.open"] * 3
 
 
+def test_a_failure_that_can_have_no_breaker_is_refused(client: Client, project: Project) -> None:
+    lost = factories.failure(failed(project), key=KEY, cause="agent_transient")
+    said = "Conflict: this failure can have no breaker: "
+    for scope in ({}, {"project": project.pk}):
+        page = client.post(url(BREAKERS, "add"), {"signature": KEY, **scope}, follow=True)
+        assert messages_of(page)[0].startswith(f"{said}its cause is agent_transient, ")
+    FailureSignature.objects.filter(pk=lost.pk).update(cause="kernel_nonzero_exit", muted=True)
+    sent = {"signature": KEY, "project": project.pk}
+    page = client.post(url(BREAKERS, "add"), sent, follow=True)
+    assert messages_of(page) == [f"{said}the project has muted it."]
+    assert not Breaker.objects.exists()
+
+
 def test_a_breaker_that_makes_no_sense_is_refused_at_its_field(
     client: Client, project: Project
 ) -> None:

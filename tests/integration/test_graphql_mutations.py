@@ -24,6 +24,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import PREFIX_LENGTH
+from sessions_app.services.breakers.acts import breakers_mute
 from sessions_app.services.resources.categories import category_create
 from sessions_app.services.resources.priority_classes import priority_class_create
 from sessions_app.services.schedules.saving import schedule_pause
@@ -106,8 +107,11 @@ def _ids(at: Project, token: str, membership: Membership) -> dict[str, str]:
     owner = factories.user("planner", project=at)
     schedules = [factories.schedule(at, owner, name=name) for name in ("one", "two")]
     schedule_pause(schedules[1], reason="because", by="root")
+    muted = factories.breaker(at, signature="ba9876543210")
+    breakers_mute([muted.pk], muted=True, by="root")
     return found | {
         "breaker": str(factories.breaker(at).pk),
+        "muted": str(muted.pk),
         "schedule": str(schedules[0].pk),
         "resting": str(schedules[1].pk),
         "webhook": str(hooks[0].pk),

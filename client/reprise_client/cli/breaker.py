@@ -1,4 +1,4 @@
-"""`reprise breaker`: list breakers, open and close them."""
+"""`reprise breaker`: list breakers, open, close and mute them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reprise_client.models import Breaker, BreakerEvent
 
 app = typer.Typer(
-    help="List signatures of failures whose retries wait; open and close their breakers.",
+    help="List signatures of failures whose retries wait; open, close and mute their breakers.",
     no_args_is_help=True,
 )
 ProjectOption = Annotated[
@@ -29,6 +29,7 @@ ProjectOption = Annotated[
     typer.Option(metavar="DOMAIN/NAME", help="Project (default: the context's)."),
 ]
 ReasonOption = Annotated[str, typer.Option(help="Reason, shown with the breaker.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A breaker, as `list` shows it.")]
 
 
 class State(StrEnum):
@@ -65,7 +66,7 @@ def list_(
 @app.command("events")
 def events(
     ctx: typer.Context,
-    breaker: Annotated[str, typer.Argument(metavar="ID", help="A breaker, as `list` shows it.")],
+    breaker: IdArgument,
     *,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
     output: OutputOption = Format.TABLE,
@@ -102,7 +103,7 @@ def open_(
 @app.command("close")
 def close(
     ctx: typer.Context,
-    breaker: Annotated[str, typer.Argument(metavar="ID", help="A breaker, as `list` shows it.")],
+    breaker: IdArgument,
     *,
     reason: ReasonOption = "",
     mute: Annotated[
@@ -112,6 +113,20 @@ def close(
     """Close a breaker. What it held goes on."""
     made = client_of(ctx).breaker_close(breaker, reason=reason, mute=mute)
     typer.echo(f"breaker/{made.id} is closed{' and muted' if made.muted else ''}")
+
+
+@app.command("mute")
+def mute(ctx: typer.Context, breaker: IdArgument) -> None:
+    """Keep a breaker from opening by itself. One that is open stays open."""
+    made = client_of(ctx).breaker_mute(breaker)
+    typer.echo(f"breaker/{made.id} is muted")
+
+
+@app.command("unmute")
+def unmute(ctx: typer.Context, breaker: IdArgument) -> None:
+    """Let a muted breaker open by itself again."""
+    made = client_of(ctx).breaker_unmute(breaker)
+    typer.echo(f"breaker/{made.id} is no longer muted")
 
 
 def _events_table(found: Iterable[BreakerEvent], now: datetime) -> RenderableType:

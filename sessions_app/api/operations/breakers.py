@@ -9,7 +9,7 @@ from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Breaker
 from sessions_app.selectors.breakers import breaker_get, breaker_queue
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.services.breakers.acts import breaker_close, breaker_open
+from sessions_app.services.breakers.acts import breaker_close, breaker_open, breakers_mute
 
 
 def open_by_hand(actor: Actor, body: Mapping[str, Any]) -> Breaker:
@@ -30,4 +30,11 @@ def close(actor: Actor, breaker_id: UUID, body: Mapping[str, Any]) -> Breaker:
     asked = BreakerClose.model_validate(body)
     found = breaker_get(actor, breaker_id, Action.BREAKER_WRITE)
     breaker_close(found.pk, reason=asked.reason, mute=asked.mute, by=actor.name)
+    return breaker_get(actor, breaker_id)
+
+
+def mute(actor: Actor, breaker_id: UUID, *, muted: bool) -> Breaker:
+    """Keep a breaker from opening by itself, or take that back."""
+    found = breaker_get(actor, breaker_id, Action.BREAKER_WRITE)
+    breakers_mute([found.pk], muted=muted, by=actor.name)
     return breaker_get(actor, breaker_id)

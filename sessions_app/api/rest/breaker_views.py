@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.http.views import RestView, body_of, require_no_body
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.operations import breakers as operations
 from sessions_app.api.render.breaker_render import breaker_events_json, breakers_json
@@ -88,4 +88,30 @@ class BreakerCloseView(RestView):
     def post(self, request: Request, breaker_id: UUID) -> Response:
         """Close a breaker: what it held goes on, at the pace of the storm limits."""
         found = operations.close(self.actor, breaker_id, body_of(request))
+        return Response(breakers_json(self.actor, [found])[0])
+
+
+class BreakerMuteView(RestView):
+    """`/breakers/{breaker_id}/mute/`."""
+
+    actions: ClassVar = {"POST": Action.BREAKER_WRITE}
+
+    @extend_schema(operation_id="breaker_mute", request=None, responses={200: shapes.Breaker})
+    def post(self, request: Request, breaker_id: UUID) -> Response:
+        """Mute a breaker: it does not open by itself any more. One that is open stays open."""
+        require_no_body(request)
+        found = operations.mute(self.actor, breaker_id, muted=True)
+        return Response(breakers_json(self.actor, [found])[0])
+
+
+class BreakerUnmuteView(RestView):
+    """`/breakers/{breaker_id}/unmute/`."""
+
+    actions: ClassVar = {"POST": Action.BREAKER_WRITE}
+
+    @extend_schema(operation_id="breaker_unmute", request=None, responses={200: shapes.Breaker})
+    def post(self, request: Request, breaker_id: UUID) -> Response:
+        """Take back the muting of a breaker: it opens by itself again."""
+        require_no_body(request)
+        found = operations.mute(self.actor, breaker_id, muted=False)
         return Response(breakers_json(self.actor, [found])[0])

@@ -7,12 +7,14 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef
 
 from retry.breakers import BreakerRule, scope_key
+from retry.evidence.causes import FAILURE_CAUSES
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.db.steps import atomic_step
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_breakers
 from sessions_app.models import Breaker, FailureSignature, Project, Queue
 from sessions_app.models.breakers import BreakerState
+from sessions_app.models.failures import OTHER
 from sessions_app.selectors.retry_config import settings_of
 from sessions_app.services.breakers.turns import breakers_turn, closed, opened
 from sessions_app.services.write.audit import AuditRow, audit_append
@@ -29,11 +31,12 @@ def breaker_open(
 
     It probes as the rule of its scope says, or as the shipped one if there is none, and closes by a
     probe, like any other. It is not muted any more. The projects that it concerns have an event.
-    Raises `Conflict` if it is open.
+    Raises `Conflict` if it is open, or if such failures can have none there.
     """
     scope = scope_key(project.pk if project else None, queue.pk if queue else None)
     with atomic_step("breakers"):
         lock_breakers()
+        _require_openable(project, signature)
         now = database_now()
         breaker = Breaker.objects.filter(scope=scope, signature=signature).first()
         if breaker is None:
@@ -48,6 +51,32 @@ def breaker_open(
         row = AuditRow(by, "breaker.open", "breaker", str(breaker.pk), data, project_id)
         audit_append([row], now=now)
     return breaker
+
+
+def breaker_refusal(key: str, cause: str, *, muted: bool) -> str:
+    """Return why a failure with this key and cause can have no breaker; "" if it can."""
+    if key == OTHER:
+        return "it stands for failures of many signatures"
+    if cause not in FAILURE_CAUSES:
+        return f"its cause is {cause or 'not known'}, and only failures of the work itself have one"
+    return "the project has muted it" if muted else ""
+
+
+def _require_openable(project: Project | None, signature: str) -> None:
+    """Refuse a failure that can have no breaker. What was never counted may have one.
+
+    The cluster's does not look at the mutings: it holds nothing of a project that muted it. The
+    cause is a part of the signature, so that all projects have the same.
+    """
+    known = FailureSignature.objects.filter(key=signature)
+    if project is not None:
+        known = known.filter(project=project)
+    for cause, muted in known.order_by("project").values_list("cause", "muted")[:1]:
+        refusal = breaker_refusal(signature, cause, muted=muted and project is not None)
+        if refusal:
+            raise Conflict(
+                f"this failure can have no breaker: {refusal}", errors={"signature": [refusal]}
+            )
 
 
 def _rule(project: Project | None, queue: Queue | None) -> BreakerRule:

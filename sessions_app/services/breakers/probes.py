@@ -9,16 +9,22 @@ from django.db import connection
 from retry.breakers import PROBE_SECONDS, ProbeEnd, next_delay, probe_end
 from retry.evidence.causes import PLATFORM_CAUSES
 from sessions_app.core.states import FINAL_STATUSES
-from sessions_app.db.steps import atomic_step
-from sessions_app.locks import database_now, lock_breakers
+from sessions_app.locks import database_now
 from sessions_app.models import Breaker
 from sessions_app.models.breakers import BreakerState
 from sessions_app.services.breakers.turns import breakers_turn, closed
 
 _PROBED = ("probe", "probe_since", "probe_at", "probe_delay", "probes")
 # Of each open breaker: whether its scope still has a rule, whether its signature is muted, how far
-# its probe is, and which retry would be the next one.
+# its probe is, and which retry would be the next one. What a switch holds, too, is no probe: the
+# breaker would spend a sweep on each of them. In a project that is paused, none is even read.
 _WATCHED = """
+    WITH switched AS MATERIALIZED (
+        SELECT p.id FROM sessions_app_project p JOIN sessions_app_retrysettings w
+            ON w.domain_id IS NULL AND w.project_id IS NULL
+            OR w.domain_id = p.domain_id OR w.project_id = p.id
+        WHERE w.mode <> 'on'
+    )
     SELECT b.id,
         CASE WHEN b.queue_id IS NOT NULL
             THEN (SELECT q.breaker FROM sessions_app_queue q WHERE q.id = b.queue_id)
@@ -41,6 +47,8 @@ _WATCHED = """
         WHERE h.state = 'held' AND h.held_for = 'breaker'
             AND h.held_key = b.scope || '/' || b.signature AND h.due_at <= %(now)s
             AND h.session_id IS DISTINCT FROM b.probe
+            AND (b.project_id IN (SELECT id FROM switched)) IS NOT TRUE
+            AND (h.project_id IN (SELECT id FROM switched)) IS NOT TRUE
         ORDER BY h.due_at, h.session_id LIMIT 1) n ON true
     WHERE b.state = 'open'
 """
@@ -62,31 +70,33 @@ class _Watched(NamedTuple):
     failed_at: datetime | None
 
 
-def probes_watch() -> None:
-    """Judge the probes of all open breakers, name new ones, and close what is over."""
-    with atomic_step("breakers"):
-        lock_breakers()
-        now = database_now()
-        with connection.cursor() as cursor:
-            cursor.execute(_WATCHED, {"now": now})
-            seen = {row[0]: _Watched._make(row[1:]) for row in cursor.fetchall()}
-        rows = list(Breaker.objects.filter(pk__in=list(seen), state=BreakerState.OPEN))
-        before = {row.pk: [getattr(row, name) for name in _PROBED] for row in rows}
-        over = [row for row in rows if _step(row, seen[row.pk], now)]
-        ended = {row.pk for row in over}
-        changed = [
-            row
-            for row in rows
-            if row.pk not in ended and before[row.pk] != [getattr(row, name) for name in _PROBED]
-        ]
-        if changed:
-            Breaker.objects.bulk_update(changed, _PROBED)
-        breakers_turn(closed=over, now=now)
+def probes_watch(*, behind: bool) -> None:
+    """Judge the probes of all open breakers, name new ones, and close what is over.
+
+    The caller holds the lock of the breakers. While the count of failures is `behind` the log, none
+    closes because its chains do not fail so any more.
+    """
+    now = database_now()
+    with connection.cursor() as cursor:
+        cursor.execute(_WATCHED, {"now": now})
+        seen = {row[0]: _Watched._make(row[1:]) for row in cursor.fetchall()}
+    rows = list(Breaker.objects.filter(pk__in=list(seen), state=BreakerState.OPEN))
+    before = {row.pk: [getattr(row, name) for name in _PROBED] for row in rows}
+    over = [row for row in rows if _step(row, seen[row.pk], now, behind=behind)]
+    ended = {row.pk for row in over}
+    changed = [
+        row
+        for row in rows
+        if row.pk not in ended and before[row.pk] != [getattr(row, name) for name in _PROBED]
+    ]
+    if changed:
+        Breaker.objects.bulk_update(changed, _PROBED)
+    breakers_turn(closed=over, now=now)
 
 
-def _step(breaker: Breaker, seen: _Watched, now: datetime) -> bool:
+def _step(breaker: Breaker, seen: _Watched, now: datetime, *, behind: bool) -> bool:
     """Move one breaker on. Return whether it closed."""
-    if reason := _over(breaker, seen, now):
+    if reason := _over(breaker, seen, now, behind=behind):
         closed(breaker, now, reason=reason)
         return True
     if breaker.probe is not None:
@@ -111,7 +121,7 @@ def _step(breaker: Breaker, seen: _Watched, now: datetime) -> bool:
     return False
 
 
-def _over(breaker: Breaker, seen: _Watched, now: datetime) -> str:
+def _over(breaker: Breaker, seen: _Watched, now: datetime, *, behind: bool) -> str:
     """Return why a breaker closes without a probe; "" if it does not."""
     if seen.muted:
         return "the signature was muted"
@@ -121,7 +131,7 @@ def _over(breaker: Breaker, seen: _Watched, now: datetime) -> str:
         return "no breaker is set for this scope any more"
     newest = max(filter(None, (breaker.opened_at, seen.failed_at)))
     quiet = now - newest > timedelta(seconds=float(seen.window))
-    if quiet and breaker.probe is None and not seen.holds:
+    if quiet and not behind and breaker.probe is None and not seen.holds:
         return "no retry waits for it, and no chain failed so within its window"
     return ""
 

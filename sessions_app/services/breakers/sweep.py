@@ -147,7 +147,7 @@ def breakers_sweep(seconds: float = TASK_SECONDS) -> bool:
     elif counting:
         _stop()
     if any_open:
-        probes_watch()
+        _watch(asked=asked)
     return bool(any_open)
 
 
@@ -170,7 +170,7 @@ def breakers_rebuild() -> int:
     more = asked
     while more:
         _, more = stretch_count()
-    probes_watch()
+    _watch(asked=asked)
     return Breaker.objects.filter(state=BreakerState.OPEN).count()
 
 
@@ -182,19 +182,34 @@ def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
     """
     with atomic_step("breakers"):
         lock_breakers()
-        here, before = position_here(), place_of(_READER)
-        if before is None:
-            place_move(_READER, here)
-            return 0, False
-        read = stretch_after(before, here, limit)
-        found = 0
-        if read.reached != before:
-            signatures = _add(before, read.reached)
-            if signatures:
-                found = _open(signatures, database_now())
-        if read.place != before:
-            place_move(_READER, read.place)
+        return _count(limit)
+
+
+def _count(limit: int) -> tuple[int, bool]:
+    here, before = position_here(), place_of(_READER)
+    if before is None:
+        place_move(_READER, here)
+        return 0, False
+    read = stretch_after(before, here, limit)
+    found = 0
+    if read.reached != before:
+        signatures = _add(before, read.reached)
+        if signatures:
+            found = _open(signatures, database_now())
+    if read.place != before:
+        place_move(_READER, read.place)
     return found, read.more
+
+
+def _watch(*, asked: bool) -> None:
+    """Look at the open breakers, with all that failed until now, if that is not too much.
+
+    It is counted in the same transaction, since a rebuild may have begun anew before it.
+    """
+    with atomic_step("breakers"):
+        lock_breakers()
+        behind = asked and _count(SLICE)[1]
+        probes_watch(behind=behind)
 
 
 def _stop() -> None:

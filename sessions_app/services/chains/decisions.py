@@ -121,8 +121,8 @@ _HOLD = """
         AS v(session_id, held_for, key, place)
     WHERE d.session_id = v.session_id
 """
-# Before the last step, which says what was decided. What is held again by the same has its step, and
-# of what holds a retry in turns the first ones are enough.
+# Before the last step, which says what was decided. What is held again by the same has its step.
+# Of what holds a retry in turns, the first ones are enough.
 _HOLD_STEP = """
     UPDATE sessions_app_retrytrace t
     SET steps = jsonb_insert(t.steps, '{-1}', v.step || jsonb_build_object('at', %s::text))

@@ -28,7 +28,7 @@ from sessions_app.services.chains.breaker_holds import breakers_hold, breakers_h
 from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import decisions_postpone
 from sessions_app.services.chains.over_budget import retries_hold_over_budget
-from sessions_app.services.chains.storm_slots import slots_reserve
+from sessions_app.services.chains.storm_slots import slots_count, slots_reserve
 from sessions_app.services.chains.switch_holds import switch_hold
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
@@ -124,19 +124,23 @@ def _postpone(
 ) -> dict[UUID, datetime]:
     """Give slots to retries without one, in their order; who made room for others needs none.
 
-    Return the times of those whose slot is in the future.
+    Probes of open breakers go at once and are only counted: in a long line, their time would be
+    over before their turn. Return the times of those whose slot is in the future.
     """
     without_slot = [
         session
         for session in ready
         if not decisions[session.id].paced and decisions[session.id].paid_by != SCHEDULER_BUDGET
     ]
-    slots = slots_reserve(
-        [session.queue_id for session in without_slot], storm_limits_of(scopes), now=now
-    )
+    probes = {each.probe for scope in scopes.values() for each in scope.breakers}
+    in_line = [session for session in without_slot if str(session.id) not in probes]
+    probing = [session.queue_id for session in without_slot if str(session.id) in probes]
+    limits = storm_limits_of(scopes)
+    slots_count(probing, limits, now=now)
+    slots = slots_reserve([session.queue_id for session in in_line], limits, now=now)
     late = {
         session.id: (session, slot)
-        for session, slot in zip(without_slot, slots, strict=True)
+        for session, slot in zip(in_line, slots, strict=True)
         if slot > now
     }
     if late:

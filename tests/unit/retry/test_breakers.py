@@ -56,10 +56,17 @@ def test_the_closest_breaker_holds() -> None:
     assert holder([], 7, "abc") is None
 
 
-def test_a_breaker_does_not_hold_its_probe_but_others_do() -> None:
+def test_a_probe_passes_all_breakers_of_its_signature() -> None:
     assert holder([QUEUE], 7, "abc", "s1") is None
     assert holder([QUEUE], 7, "abc", "s2") == QUEUE
-    assert holder([QUEUE, PROJECT], 7, "abc", "s1") == PROJECT
+    for found in ([QUEUE, PROJECT], [PROJECT, QUEUE, EVERYWHERE]):
+        assert holder(found, 7, "abc", "s1") is None
+        assert holder(found, 7, "abc", "s2") == QUEUE
+    # Of another signature, and of another queue.
+    other = PROJECT._replace(signature="other")
+    assert holder([QUEUE, other], 7, "other", "s1") == other
+    assert holder([QUEUE, PROJECT], 8, "abc", "s1") == PROJECT
+    assert holder([PROJECT, EVERYWHERE], 7, "abc") == PROJECT
 
 
 def test_keys_fit_their_column() -> None:

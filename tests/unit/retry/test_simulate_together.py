@@ -170,6 +170,20 @@ def test_the_breaker_of_a_queue_holds_its_retries() -> None:
     assert Found(outage(), rules, book()).summary["held"] == {"breaker": 3}
 
 
+def test_a_probe_passes_all_breakers_of_its_signature() -> None:
+    rules = Rules(
+        7,
+        breakers={
+            QUEUE: BreakerRule(chains=3, probe_after=60),
+            PROJECT: BreakerRule(chains=3, probe_after=600),
+        },
+    )
+    found = Found(outage(), rules, book())
+    # The queue's probe goes at 90 s and succeeds; the project's begins at 630 s.
+    assert found.holds(0) == [("breaker", 20.0)]
+    assert found.holds(1) == [("breaker", 630.0 - 80)]
+
+
 def test_platform_causes_open_none_and_are_not_held() -> None:
     found = Found(outage(ends=(PREEMPTED, SUCCESS)), breaker(chains=2), book())
     assert (found.summary["held"], found.outcomes()) == ({}, ["succeeded"] * 3)
