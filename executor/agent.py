@@ -217,10 +217,11 @@ class Agent:
     def _leased(self, message: Leased) -> None:
         answer = message.answer
         self._term = Term(message.sent_at, answer["lease_ttl"], answer["lease_grace"])
-        offers = (self._offer(lease) for lease in answer["leases"])
-        self._buffer.add([accept for accept in offers if accept is not None])
+        # First, since runs that are let go take the room of what is offered.
         for stop in answer["stops"]:
             self._stop_asked(stop)
+        offers = (self._offer(lease) for lease in answer["leases"])
+        self._buffer.add([accept for accept in offers if accept is not None])
         if gone := answer.get("forget_troubles"):
             self._driver.forget_troubles(gone)
 
@@ -243,7 +244,9 @@ class Agent:
             except OSError as error:
                 reason = f"cannot create its files: {error.strerror}"
         if reason is not None:
-            self._refuse(key, reason)
+            # The server does not count what it has let go, and the session cannot help it.
+            letting_go = any(run.ending is Ending.UNKNOWN for run in self._active.values())
+            self._refuse(key, reason, own_trouble=letting_go)
             return None
         return report(key, "PREPARING", time.time(), message=self._driver.caveat(lease["spec"]))
 

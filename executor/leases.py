@@ -82,6 +82,8 @@ class LeaseKeeper(Thread):
         # Must exceed the number of any call of an agent with the same incarnation. With a new state
         # directory, or on a restored database, an incarnation may occur twice.
         self._round = time.time_ns() // 1_000_000
+        self._let_go: set[LeaseKey] = set()
+        """The runs that have no lease any more: they take room here until they are stopped."""
         self._sent_names: list[str] = []
         self._send_again_at = 0.0
 
@@ -103,6 +105,11 @@ class LeaseKeeper(Thread):
                 continue
             pauses.succeeded()
             self._longest_poll = min(LONG_POLL, answer["lease_ttl"] / 3)
+            self._let_go = {
+                LeaseKey(stop["session_id"], stop["fencing_token"])
+                for stop in answer["stops"]
+                if stop["reason"] == "unknown"
+            }
             # The leases must be in the book before the next call: one that it leaves out ends.
             for lease in answer["leases"]:
                 key = LeaseKey(lease["session_id"], lease["fencing_token"])
@@ -120,6 +127,7 @@ class LeaseKeeper(Thread):
 
     def _call(self, progress: Sequence[ProgressNews]) -> LeaseAnswer:
         held = self._book.copy()
+        most = max(0, self._limits.max_sessions - len(self._let_go & held.keys()))
         nodes = self._driver.nodes(held.values())
         names = [node["name"] for node in nodes]
         changed_nodes = None if self._known(names) else nodes
@@ -135,7 +143,7 @@ class LeaseKeeper(Thread):
                 mine,
                 driver=self._driver.name,
                 nodes=changed_nodes,
-                max_sessions=0 if trouble else self._limits.max_sessions,
+                max_sessions=0 if trouble else most,
                 runs=held,
                 wait_s=min(poll, self._longest_poll),
                 round_number=self._round,

@@ -85,7 +85,14 @@ class ReportSender:
                 self._buffer.wake()
 
     def _send_all(self) -> bool:
-        return self._send_returns() or self._send_reports(1)
+        try:
+            return self._send_returns() or self._send_reports(1)
+        except SupersededError:
+            raise
+        except RepriseError:
+            # Whatever the server has against a return, it has to know what runs do.
+            self._send_reports(1)
+            raise
 
     def _send_more(self) -> bool:
         return self._well and self._send_reports(LEAST)

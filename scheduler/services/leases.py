@@ -39,31 +39,33 @@ def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRo
     `secrets` says whether its agent can pass secret variables to runs.
     """
     with atomic_step("lease"):
-        handed, left_waiting = _allocate(name, incarnation, secrets=secrets)
+        handed, left_waiting, tokens = _allocate(name, incarnation, secrets=secrets)
     if handed.withheld:
-        _fail(handed.withheld)
+        _fail(handed.withheld, tokens)
     return LeaseRound(handed.leases, left_waiting)
 
 
-def _allocate(name: str, incarnation: int, *, secrets: bool) -> tuple[Handover, int]:
-    """Return the granted leases, and the number of lines that still wait."""
+def _allocate(
+    name: str, incarnation: int, *, secrets: bool
+) -> tuple[Handover, int, Mapping[UUID, int]]:
+    """Return the granted leases, the number of lines that still wait, and the fencing tokens."""
     executor = lock_executor_for_round(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
-        return _NOTHING, 0
+        return _NOTHING, 0, {}
     found = Allocation(executor, database_now())
     found.run()
     tokens = _write_leases(found, executor) if found.sessions else {}
     labels = {each["name"]: each["labels"] for each in executor.node_templates}
     selectors = {session: labels[name] for session, name in found.templates.items()}
     places = Places(found.avoided, found.nodes, found.left_out, selectors)
-    return leased_sessions(tokens, places, secrets=secrets), found.left_waiting
+    return leased_sessions(tokens, places, secrets=secrets), found.left_waiting, tokens
 
 
-def _fail(withheld: Mapping[UUID, str]) -> None:
+def _fail(withheld: Mapping[UUID, str], tokens: Mapping[UUID, int]) -> None:
     """End leased sessions that cannot be handed over, in a step of its own: it locks their roots.
 
-    If this process dies first, the executor does not know the lease, and its next call sends the
-    session back to its queue.
+    What has another token by then was leased anew. If this process dies first, the executor does
+    not know the lease, and its next call sends the session back to its queue.
     """
     ends = {
         key: End(
@@ -73,7 +75,7 @@ def _fail(withheld: Mapping[UUID, str]) -> None:
         )
         for key, why in withheld.items()
     }
-    leases_delete(sessions_settle(ends))
+    leases_delete(sessions_settle(ends, leased=tokens))
 
 
 # An old lease is one from earlier in the session's life that no sweep has deleted yet. Sessions are

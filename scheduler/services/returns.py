@@ -15,7 +15,7 @@ from scheduler.services.executors import executor_check
 from scheduler.services.leases import leases_delete
 from scheduler.services.reports import APPLIED, BUSY, INVALID, NOT_ITS_LEASE, STALE, UNKNOWN
 from scheduler.wire import Outcome, Return
-from sessions_app.core.states import Status
+from sessions_app.core.states import FINAL_STATUSES, Status
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
@@ -117,7 +117,8 @@ def _outcome_of(item: Return, session: LockedSession | None, existing: set[UUID]
         known = item.session_id in existing
         outcome = BUSY if known else INVALID
         detail = "its row is locked just now" if known else UNKNOWN
-    elif item.fencing_token != session.fencing_token:
+    # The last return of a worn-out session has ended it; the executor may ask again.
+    elif item.fencing_token != session.fencing_token or session.status in FINAL_STATUSES:
         outcome, detail = STALE, NOT_ITS_LEASE
     elif session.accepted_at is not None and not _started_nothing(item, session):
         outcome, detail = INVALID, "the session was accepted: report its end instead"

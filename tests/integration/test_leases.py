@@ -9,6 +9,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from podspec.quantity import LARGEST
+from retry.evidence.termination import Termination
 from scheduler.allocation.round import Allocation
 from scheduler.models import Executor, Lease
 from scheduler.services import leases
@@ -17,6 +18,7 @@ from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall, Limits
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests.agent import Agent, Api, agent, failed, running
 from tests.factories import executor, policy, project, queue, reread, submit, token, user
@@ -309,6 +311,35 @@ def test_too_many_returns_end_as_scheduler_timeout(
     assert (ended.status, ended.retry_cause) == ("ERROR", "scheduler_timeout")
     assert "no room" in ended.status_message
     assert ended.retry_state == "scheduled"
+    assert check_all() == []
+
+
+def test_the_last_return_of_a_worn_out_session_may_be_repeated(
+    at: Project, played: Agent, settings: Any
+) -> None:
+    """Its answer was lost. What else is in the call counts all the same."""
+    session = submit(at, retry_policy=policy())
+    Session.objects.update(lease_returns=settings.REPRISE["max_lease_returns"] - 1)
+    played.lease()
+    token = played.tokens[session.pk]
+    assert played.give_back(session.pk) == ["applied"]
+    played.tokens[session.pk] = token
+    other = submit(at)
+    played.lease()
+    played.tokens[session.pk] = token
+    assert played.give_back(session.pk, other.pk) == ["stale", "applied"]
+    assert reread(session).status == "ERROR"
+    assert check_all() == []
+
+
+def test_a_lease_that_was_given_anew_meanwhile_is_not_settled(at: Project, played: Agent) -> None:
+    """Its secrets could not be handed over; before that was written, another executor had it."""
+    session = running(played, submit(at))
+    token = played.tokens[session.pk]
+    end = {session.pk: End(Termination(reason="SecretsWithheld"))}
+    assert sessions_settle(end, leased={session.pk: token - 1}) == []
+    assert reread(session).status == "RUNNING"
+    assert sessions_settle(end, leased={session.pk: token}) == [session.pk]
     assert check_all() == []
 
 

@@ -4,7 +4,7 @@ One session or many take the same few statements.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -55,11 +55,21 @@ class End:
     """How far the run came; None if it told nothing."""
 
 
-def sessions_settle(ends: dict[UUID, End]) -> list[UUID]:
-    """Settle sessions by id, except those already final. Return the ids that were settled."""
+def sessions_settle(
+    ends: dict[UUID, End], *, leased: Mapping[UUID, int] | None = None
+) -> list[UUID]:
+    """Settle sessions by id, except those already final. Return the ids that were settled.
+
+    With the fencing tokens of their leases, only those that are `leased` so still.
+    """
     with atomic_step("settle"):
         found, now, about = lock_sessions_with(list(ends), KNOWN)
-        locked = [session for session in found if session.status not in FINAL_STATUSES]
+        locked = [
+            session
+            for session in found
+            if session.status not in FINAL_STATUSES
+            and (leased is None or leased.get(session.id) == session.fencing_token)
+        ]
         live = [(session, ends[session.id]) for session in locked]
         settle_locked(live, now=now, known=Known.of(about, locked))
     return [session.id for session in locked]

@@ -371,6 +371,46 @@ def test_more_leases_than_asked_for_go_back(server: FakeServer, idle_agent: Agen
     server.wait_for(lambda: "RUNNING" in first.statuses)
 
 
+def test_reports_go_on_while_a_return_is_refused(
+    server: FakeServer, idle_agent: AgentProcess
+) -> None:
+    server.room = 2
+    server.refusal = lambda verb, _body: 500 if verb == "return" else None
+    first, second = shell(server, "exit 3"), shell(server, "exit 3")
+    idle_agent.start("--max-sessions", "1")
+    server.wait_for(lambda: any(verb == "return" for verb, _ in server.calls))
+    server.wait_settled(first)
+    assert first.final["exit_code"] == 3
+    assert second.returned is None
+    server.refusal = lambda _verb, _body: None
+    server.wait_for(lambda: second.returned is not None)
+
+
+def test_runs_that_are_let_go_take_room_until_they_are_gone(
+    server: FakeServer, idle_agent: AgentProcess
+) -> None:
+    stubborn = shell(server, "trap '' TERM; echo up; while :; do sleep 0.1; done")
+    idle_agent.start("--max-sessions", "1")
+    server.wait_for(lambda: stubborn.log == b"up\n")
+    server.room = 2
+    server.stop_session(stubborn, "unknown", 3)
+    offered = shell(server, "true")
+    server.wait_for(lambda: offered.returned is not None)
+    # It is not the fault of the session, nor counted as one.
+    (returned,) = [
+        each
+        for verb, body in server.calls
+        if verb == "return"
+        for each in body["returns"]
+        if each["session_id"] == offered.id
+    ][:1]
+    assert returned["own_trouble"] is True
+    limits = [body["limits"]["max_sessions"] for verb, body in server.calls if verb == "lease"]
+    assert limits[-1] == 0
+    server.room = None
+    server.wait_for(lambda: server.calls[-1][1].get("limits") == {"max_sessions": 1})
+
+
 def test_every_lease_call_names_what_is_held(server: FakeServer, agent: AgentProcess) -> None:
     session = shell(server, "echo up; sleep 1000", resources={"cpu": "500m", "memory": "1Mi"})
     server.wait_for(lambda: session.log == b"up\n")
