@@ -475,6 +475,7 @@ class RetryReport(Answer):
     until: datetime
     by: str
     advice: list[str] = Field(default_factory=list)
+    advice_computed_at: datetime | None = None
     total: RetryFigures
     results: list[RetryReportRow] = Field(default_factory=list)
 

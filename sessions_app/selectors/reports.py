@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.db import connection
+from django.db.models.functions import Now
 
 from retry.advice import sentences
 from sessions_app.core.asked_times import times_checked
@@ -13,7 +14,7 @@ from sessions_app.core.errors import InvalidInput
 from sessions_app.core.retry_worth import Dimension, Worth, percentile, worth_of
 from sessions_app.db.bulk import array
 from sessions_app.models import RetryAdvice
-from sessions_app.selectors.ended_chains import ended_chains
+from sessions_app.selectors.ended_chains import Wanted, ended_chains
 
 DAY = "day"
 GROUPS = (*(each.value for each in Dimension if each), DAY)
@@ -23,6 +24,8 @@ MOST_DAYS = 366
 DEFAULT_DAYS = 30
 TOP = 1_000
 """Maximum number of values of a report; all others are one row."""
+ADVICE_KEPT = timedelta(days=3)
+"""How long advice is shown: it is about the 30 days before it was computed."""
 _DAY = timedelta(days=1)
 
 # A node may be given by its name alone.
@@ -155,7 +158,9 @@ class Report:
     cells: Cells | None = None
     """Those of each value in it, if they were read from the sessions."""
     advice: Sequence[str] = ()
-    """Sentences about the last 30 days of the project, if the report is about one."""
+    """Sentences about the 30 days before `advised_at`, if the report is about one project."""
+    advised_at: datetime | None = None
+    """When the advice was computed, also if there was nothing to say; None without any."""
 
 
 def retry_report(projects: Sequence[int], wanted: ReportWanted) -> Report:
@@ -178,21 +183,28 @@ def retry_report(projects: Sequence[int], wanted: ReportWanted) -> Report:
     else:
         titles = _titles(projects, list(found)) if wanted.by == Dimension.SIGNATURE else {}
         rows = [Row(key or None, worth, titles.get(key, "")) for key, worth in found.items()]
-    advice = _advice(projects[0]) if len(projects) == 1 else []
-    return Report(wanted, Row(None, total), rows, days, cells, advice)
+    advice, at = _advice(projects[0]) if len(projects) == 1 else ([], None)
+    return Report(wanted, Row(None, total), rows, days, cells, advice, at)
 
 
-def _advice(project_id: int) -> list[str]:
-    found = RetryAdvice.objects.filter(project=project_id).values_list("facts", flat=True).first()
-    return [] if found is None else sentences(found)
+def _advice(project_id: int) -> tuple[list[str], datetime | None]:
+    """Return the advice about a project, and when it was computed."""
+    kept = RetryAdvice.objects.filter(project=project_id, computed_at__gte=Now() - ADVICE_KEPT)
+    found = kept.first()
+    return ([], None) if found is None else (sentences(found.facts), found.computed_at)
 
 
 def _of_sessions(projects: Sequence[int], wanted: ReportWanted) -> tuple[dict[str, Worth], Cells]:
     """Return the figures by day, and by day and value."""
     days: dict[str, Worth] = {}
     cells: dict[tuple[str, str], Worth] = {}
-    having = {each.value: wanted.having.get(each) for each in Dimension if each}
-    for chain in ended_chains(projects, wanted.since, wanted.until, having):
+    asked = Wanted(projects, wanted.since, wanted.until, wanted.having, wanted.by)
+    at_once, chains = ended_chains(asked)
+    for group in at_once:
+        days.setdefault(group.day, Worth()).add(group.worth)
+        if group.value:
+            cells.setdefault((group.day, group.value), Worth()).add(group.worth)
+    for chain in chains:
         day = str(chain.attempts[-1].finished_at.astimezone(UTC).date())
         for (dimension, value), worth in worth_of(*chain, wanted.having).items():
             if dimension is Dimension.ALL:

@@ -58,6 +58,7 @@ def _shown(
     return {
         "total": found.total,
         "advice": found.advice,
+        "advised_at": found.advised_at,
         "of_sessions": found.cells is not None,
         "charts": [outcomes(found), over_time(place, found, asked["figure"])],
         "list": _listing(place, found),

@@ -4,7 +4,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise, zip_longest
 from math import ceil
 from typing import Any
@@ -26,7 +26,7 @@ from sessions_app.models import (
     Session,
 )
 from sessions_app.models.tenants import Role
-from sessions_app.selectors import ended_chains, reports
+from sessions_app.selectors import reports
 from sessions_app.selectors.reports import (
     DAY,
     GROUPS,
@@ -359,22 +359,6 @@ def check_sums(summed: Worth, shown: Worth, where: str) -> None:
             assert getattr(summed, name) == pytest.approx(getattr(shown, name)), (where, name)
 
 
-def test_a_filtered_report_that_reads_too_much_is_refused(
-    at: Project, history: list[Session], api: Api, monkeypatch: Any
-) -> None:
-    failures_count()
-    path = "reports/retries/?by=cause&queue=default"
-    assert api.read(path)["total"]["chains"] == 6
-    for most, what in ((9, "attempts are in it"), (6, "chains ended")):
-        monkeypatch.setattr(ended_chains, "MOST", most)
-        answer = api.get(path)
-        assert answer.status_code == 413
-        assert what in answer.json()["detail"]
-    # From the figures of days, whatever there is.
-    assert api.read("reports/retries/?by=day&queue=default")["total"]["chains"] == 6
-    assert api.read("reports/retries/?by=queue&queue=default")["total"]["chains"] == 6
-
-
 def test_a_filtered_report_takes_as_many_statements_for_many(
     at: Project, history: list[Session], api: Api
 ) -> None:
@@ -666,6 +650,33 @@ def test_advice_is_computed_once_a_day(at: Project, history: list[Session], api:
     assert api.read("reports/retries/")["advice"] == [said]
     at_once = RetryAdvice.objects.values_list("project", flat=True)
     assert set(at_once) == {at.pk, elsewhere.pk}
+
+
+def test_old_advice_is_neither_shown_nor_kept(
+    at: Project, history: list[Session], api: Api, graph: Graph
+) -> None:
+    failures_count()
+    path = "reports/retries/?project=acme/work"
+    assert api.read(path)["advice_computed_at"] is None
+    assert retries_advise() == 1
+    shown, advised = api.read(path), RetryAdvice.objects.get()
+    assert shown["advice"]
+    assert datetime.fromisoformat(shown["advice_computed_at"]) == advised.computed_at
+    asked = 'retryReport(project: "acme/work") { advice adviceComputedAt }'
+    told = graph.ask(f"{{ {asked} }}")["retryReport"]
+    assert told == {"advice": shown["advice"], "adviceComputedAt": shown["advice_computed_at"]}
+    factories.project("elsewhere")
+    several = Api(factories.token(factories.user(superuser=True))).read("reports/retries/")
+    assert (several["advice"], several["advice_computed_at"]) == ([], None)
+    # Nothing is retried any more: no run computes it anew.
+    RetryDay.objects.update(retried=0)
+    for days, advice in ((2, shown["advice"]), (4, [])):
+        RetryAdvice.objects.update(computed_at=database_now() - timedelta(days=days))
+        assert api.read(path)["advice"] == advice
+    assert api.read(path)["advice_computed_at"] is None
+    assert RetryAdvice.objects.exists()
+    assert retries_advise() == 0
+    assert not RetryAdvice.objects.exists()
 
 
 def test_advice_takes_as_many_statements_for_many(at: Project) -> None:

@@ -77,7 +77,7 @@ def test_the_chain_of_the_docs_has_the_figures_of_the_docs(client: Client, chain
     assert found.total.recovery_seconds_p95 == found.total.recovery_seconds_median
 
 
-def test_the_commands_of_the_docs_work(reprise: Command, chain: Session) -> None:
+def test_the_commands_of_the_docs_work(client: Client, reprise: Command, chain: Session) -> None:
     blocks = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
     whole = "".join(blocks).splitlines()
     lines = [line.partition("#")[0].partition(">")[0] for line in whole]
@@ -87,7 +87,11 @@ def test_the_commands_of_the_docs_work(reprise: Command, chain: Session) -> None
     for text in ("oom_killed", "preempted", "1 h 14 min of run time", "CAUSE", "1 chain"):
         assert text in printed[0]
     assert retries_advise() == 1
-    assert "In a replay of 1 chain of the last 30 days" in reprise("report").stdout
+    assert "In a replay of 1 chain of the last 30 days" in (said := reprise("report").stdout)
+    assert re.search(r"Advised +\S+ m?s ago", said)
+    advised = client.retry_report().advice_computed_at
+    assert advised is not None
+    assert database_now() - advised < timedelta(minutes=1)
     assert "RULE" in printed[1]
     days = json.loads(printed[2])["results"]
     assert [row["chains"] for row in days] == [0, 0, 0, 0, 0, 0, 1, 0]

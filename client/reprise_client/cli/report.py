@@ -10,10 +10,10 @@ import typer
 from rich.console import Group
 
 from reprise_client.cli.filters import age_option, moment
-from reprise_client.cli.output import Format, OutputOption, emit, facts, grid, plain
+from reprise_client.cli.output import Format, OutputOption, emit, facts, grid, local_now, plain
 from reprise_client.cli.spec import with_options
 from reprise_client.cli.state import client_of
-from reprise_client.cli.words import counted, span
+from reprise_client.cli.words import counted, span, when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -119,6 +119,7 @@ def _total(found: RetryReport) -> RenderableType:
             ("Wasted", f"{span(total.wasted_run_seconds)} of {span(total.run_seconds)} run time"),
             ("Waiting", span(total.waiting_seconds)),
             *(("Advice", each) for each in found.advice),
+            *([("Advised", when(found.advice_computed_at, local_now()))] if found.advice else ()),
         ]
     )
 

@@ -22,6 +22,7 @@ def report_json(report: Report, project: str | None) -> dict[str, Any]:
         "until": _midnight(wanted.until),
         "by": wanted.by,
         "advice": list(report.advice),
+        "advice_computed_at": report.advised_at,
         "total": _figures(report.total),
         "results": [row_json(row) for row in report.rows],
     }

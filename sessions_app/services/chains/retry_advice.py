@@ -12,12 +12,15 @@ from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import retry_scopes
 from sessions_app.locks import database_now
 from sessions_app.selectors.past_chains import chains_sampled
+from sessions_app.selectors.reports import ADVICE_KEPT
 from sessions_app.services.chains.simulate import SAMPLING, rulebook_of
 
 STALE = timedelta(days=1)
 """After that long advice is computed anew."""
 MOST = 100
 """Maximum number of projects of one run."""
+MOST_FORGOTTEN = 10_000
+"""Maximum number of projects that lose their advice in one run."""
 TASK_SECONDS = 40.0
 
 # Projects of which a chain was retried, those without advice first.
@@ -35,19 +38,28 @@ _SAVE = """
     ON CONFLICT (project_id) DO UPDATE
     SET computed_at = excluded.computed_at, facts = excluded.facts
 """
+# Of projects without retries in the last 30 days, and of those that no run came to. No report shows
+# it any more.
+_FORGET = """
+    DELETE FROM sessions_app_retryadvice WHERE project_id IN (
+        SELECT project_id FROM sessions_app_retryadvice WHERE computed_at < %(kept)s
+        ORDER BY project_id LIMIT %(most)s)
+"""
 
 
 def retries_advise(seconds: float = TASK_SECONDS) -> int:
     """Compute the advice that is older than a day, for at most `seconds`. Return the number of
     projects.
 
-    Each takes a fixed number of statements. Two runs at once write the same.
+    Each takes a fixed number of statements. Two runs at once write the same. Advice that is too old
+    to be shown is deleted.
     """
     until, now, done = time.monotonic() + seconds, database_now(), 0
     since = (now - timedelta(days=SAMPLING.days)).date()
     with connection.cursor() as cursor:
         cursor.execute(_STALE, {"stale": now - STALE, "since": since, "most": MOST})
         projects = [row[0] for row in cursor.fetchall()]
+        cursor.execute(_FORGET, {"kept": now - ADVICE_KEPT, "most": MOST_FORGOTTEN})
     for project_id in projects:
         if time.monotonic() >= until:
             break
