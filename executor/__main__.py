@@ -94,8 +94,7 @@ def _run(config: Config) -> int:
         connection=Connection(wire, state),
         driver=driver,
         limits=Limits(config.max_sessions, config.node_templates),
-        note_turn=state.note_turn,
-        knows_its_runs=not state.is_new,
+        state=state,
     )
     _stop_on_signals(agent, driver)
     _collect_rarely()

@@ -6,7 +6,7 @@ post what it answers to the inbox.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop
 
@@ -33,6 +33,7 @@ from executor.run_reports import middle_report
 from executor.run_table import RunTable
 from executor.runs import Runs
 from executor.sender import ReportSender
+from executor.state import StateDir
 from executor.stop_times import StopTimes
 
 log = logging.getLogger(__name__)
@@ -58,8 +59,8 @@ EXIT_TAKEN_OVER = 3
 class Agent:
     """The main loop. It runs until it is stopped or another agent takes over its name.
 
-    If `knows_its_runs` is false, an earlier agent may have left runs of which this state directory
-    has no record. `note_turn` is called on each turn of the loop, at least every five seconds.
+    If the `state` is new, an earlier agent may have left runs of which it has no record. Each turn
+    of the loop, at least every five seconds, is noted there.
     """
 
     def __init__(
@@ -70,15 +71,14 @@ class Agent:
         connection: Connection,
         driver: Driver,
         limits: Limits,
-        note_turn: Callable[[], None],
-        knows_its_runs: bool = True,
+        state: StateDir,
     ):
         self._store = store
-        self._knows_its_runs = knows_its_runs
+        self._knows_its_runs = not state.is_new
         self._buffer = buffer
         self._driver = driver
         self._max_sessions = limits.max_sessions
-        self._note_turn = note_turn
+        self._state = state
         self._book = LeaseBook()
         self._leasing = False
         self._term: Term | None = None
@@ -99,10 +99,14 @@ class Agent:
     def run(self) -> int:
         """Run the loop until the end and return the exit status of the process."""
         self._table.recover()
+        if self._active and (life := self._state.lease_life()):
+            # They may go on for as long without a renewal as if there had been one now: the server
+            # gives their sessions to nobody else before.
+            self._term = Term(boottime(), *life)
         self._sender.start()
         self._pump.start()
         while not self._done():
-            self._note_turn()
+            self._state.note_turn()
             self._begin_leasing()
             self._observed(self._driver.poll(self._pause()))
             for message in self.inbox.drain():
@@ -216,7 +220,9 @@ class Agent:
 
     def _leased(self, message: Leased) -> None:
         answer = message.answer
-        self._term = Term(message.sent_at, answer["lease_ttl"], answer["lease_grace"])
+        before, self._term = self._term, Term.of(answer, message.sent_at)
+        if before is None or before.life != self._term.life:
+            self._state.keep_lease_life(*self._term.life)
         # First, since runs that are let go take the room of what is offered.
         for stop in answer["stops"]:
             self._stop_asked(stop)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from reprise_client.wire import Lease, LeaseKey
+from reprise_client.wire import Lease, LeaseAnswer, LeaseKey
 
 from executor.runs import RunFiles
 
@@ -64,3 +64,11 @@ class Term:
     sent_at: float
     ttl: float
     grace: float
+
+    @classmethod
+    def of(cls, answer: LeaseAnswer, sent_at: float) -> "Term":
+        return cls(sent_at, answer["lease_ttl"], answer["lease_grace"])
+
+    @property
+    def life(self) -> tuple[float, float]:
+        return self.ttl, self.grace

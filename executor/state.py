@@ -55,6 +55,19 @@ class StateDir:
             with suppress(OSError):
                 (self.path / "turned").touch(mode=0o600)
 
+    def lease_life(self) -> tuple[float, float] | None:
+        """Return the seconds for which leases last, and their grace; None if nobody has told."""
+        try:
+            ttl, grace = map(float, (self.path / "lease").read_text("ascii").split())
+        except (OSError, ValueError):
+            return None
+        return ttl, grace
+
+    def keep_lease_life(self, ttl: float, grace: float) -> None:
+        if (ttl, grace) != self.lease_life():
+            with suppress(OSError):
+                replace_file(self.path / "lease", f"{ttl} {grace}\n".encode("ascii"), durable=True)
+
     def identity(self) -> str:
         """Return the id of this directory.
 

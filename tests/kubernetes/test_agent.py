@@ -134,6 +134,23 @@ def test_a_lease_that_expired_fences_its_pods(server: FakeServer, agent: PodAgen
     until(lambda: not agent.pods_of(session))
 
 
+def test_an_agent_that_was_restarted_without_a_server_fences_its_pods(
+    server: FakeServer, agent: PodAgent
+) -> None:
+    """Nobody has renewed the leases of what it found."""
+    server.lease_ttl, server.lease_grace = 6.0, 24.0
+    session = submit(server, "sleep 1000")
+    server.wait_for(lambda: session.statuses[-1:] == ["RUNNING"])
+    server.wait_for(lambda: _last_lease(server)["runs"] != [])
+    agent.kill()
+    server.stop()
+    agent.start()
+    until(lambda: "deletionTimestamp" in agent.pod_of(session)["metadata"])
+    server.start()
+    server.wait_settled(session)
+    assert session.termination["lease_expired"] is True
+
+
 def test_without_rights_nothing_is_taken(
     server: FakeServer, agent: PodAgent, api: ApiServer
 ) -> None:
