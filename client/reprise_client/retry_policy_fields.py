@@ -74,7 +74,8 @@ class RetryPolicyFields(BaseModel, defer_build=True):
         "end", description="Whether an exhausted chain ends, or is parked until somebody decides."
     )
     park_for: float = Field(
-        86400.0, description="Longest time that a chain stays parked; then it ends, in seconds."
+        86400.0,
+        description="Longest time that a chain stays parked, at most 365 days; then it ends, in seconds.",
     )
     emit_retry_events: bool = Field(
         True, description="Whether streams, lists and webhooks show session.retry_* events."

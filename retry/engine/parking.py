@@ -1,10 +1,7 @@
 """Parked chains: exhausted, and kept for some time for somebody to decide about."""
 
 from retry.engine.case import Case, Verdict
-from retry.policies.inline import WhenExhausted
-
-LONGEST = 365 * 86_400.0
-"""Most seconds that a chain stays parked, whatever a policy says."""
+from retry.policies.inline import LONGEST_PARKED, WhenExhausted
 
 
 def parked_for(case: Case, verdict: Verdict) -> float | None:
@@ -23,4 +20,4 @@ def parked_for(case: Case, verdict: Verdict) -> float | None:
     if chosen is not None and not chosen.parks:
         return None
     seconds = chosen.park_for if chosen is not None else None
-    return min(case.policy.park_for if seconds is None else seconds, LONGEST)
+    return min(case.policy.park_for if seconds is None else seconds, LONGEST_PARKED)

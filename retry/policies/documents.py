@@ -32,6 +32,7 @@ from retry.policies.fields import (
     GrowthFactor,
     Label,
     Operator,
+    ParkDuration,
     PatternText,
     PlainName,
     PolicyName,
@@ -222,7 +223,7 @@ class Spec(Part):
     retry_limit: RetryLimit | None = None
     default_action: Action | None = None
     on_exhausted: WhenExhausted | None = None
-    park_for: PositiveDuration | None = None
+    park_for: ParkDuration | None = None
     backoff: BackoffPart | None = None
     anti_affinity: AntiAffinity | None = None
     rules: (

@@ -4,13 +4,20 @@ import re
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from podspec.labels import LABEL_NAME, LABEL_VALUE, MAX_LABEL_NAME, MAX_LABELS, read_labels
 from podspec.quantity import parse_resource
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
-from retry.policies.inline import MAX_EXIT_CODE, RETRIABLE, positive, whole_number
+from retry.policies.inline import (
+    LONGEST_PARKED,
+    MAX_EXIT_CODE,
+    RETRIABLE,
+    STORED,
+    positive,
+    whole_number,
+)
 from retry.policies.patterns import MAX_PATTERN, pattern
 from retry.units.durations import LONGEST, PATTERN, parse_duration
 
@@ -83,6 +90,16 @@ def _longer_than_nothing(value: object) -> str:
     if parse_duration(text) <= 0:
         raise _refused("duration", "must be longer than 0s")
     return text
+
+
+def _park_duration(value: object, info: ValidationInfo) -> str:
+    text = _longer_than_nothing(value)
+    if parse_duration(text) <= LONGEST_PARKED:
+        return text
+    most = f"{LONGEST_PARKED / 3600:.0f}h"
+    if info.context != STORED:
+        raise _refused("duration", f"must be at most {most} (365 days)")
+    return most
 
 
 def _growth_factor(value: object) -> float:
@@ -199,6 +216,7 @@ ExitCode = Annotated[
 _WRITTEN = Field(max_length=LONGEST, json_schema_extra={"pattern": PATTERN})
 Duration = Annotated[str, _WRITTEN, BeforeValidator(_duration)]
 PositiveDuration = Annotated[str, _WRITTEN, BeforeValidator(_longer_than_nothing)]
+ParkDuration = Annotated[str, _WRITTEN, BeforeValidator(_park_duration)]
 GrowthFactor = Annotated[float, Field(gt=1), BeforeValidator(_growth_factor)]
 Amount = Annotated[str | int | float, BeforeValidator(_amount)]
 Labels = Annotated[

@@ -17,6 +17,7 @@ from pydantic import (
     PlainSerializer,
     StrictBool,
     ValidationError,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic_core import PydanticCustomError
@@ -29,6 +30,10 @@ MAX_RETRIES = 1_000_000
 MAX_PREEMPTION_RETRIES = 2**31 - 1
 MAX_EXIT_CODE = 255
 MOST_SAME = 100
+LONGEST_PARKED = 365 * 86_400.0
+"""The most seconds that a chain stays parked."""
+STORED = "stored"
+"""The context of validation for what is stored: it may be from before a bound."""
 
 
 class BackoffStrategy(StrEnum):
@@ -87,6 +92,14 @@ def positive(value: object) -> float:
     if number <= 0:
         raise PydanticCustomError("out_of_range", "must be greater than 0")
     return number
+
+
+def _park_time(value: object, info: ValidationInfo) -> float:
+    number = positive(value)
+    if number > LONGEST_PARKED and info.context != STORED:
+        most = {"most": int(LONGEST_PARKED)}
+        raise PydanticCustomError("out_of_range", "must be at most {most} seconds (365 days)", most)
+    return min(number, LONGEST_PARKED)
 
 
 def _not_negative(value: object) -> float:
@@ -157,6 +170,7 @@ SameFailures = Annotated[
     int, Field(ge=2, le=MOST_SAME), BeforeValidator(whole_number(2, MOST_SAME))
 ]
 Positive = Annotated[float, Field(gt=0), BeforeValidator(positive)]
+ParkTime = Annotated[float, Field(gt=0, le=LONGEST_PARKED), BeforeValidator(_park_time)]
 NotNegative = Annotated[float, Field(ge=0), BeforeValidator(_not_negative)]
 Ratio = Annotated[float, Field(ge=0, le=1), BeforeValidator(_ratio)]
 Strategy = Annotated[BackoffStrategy, BeforeValidator(_member(BackoffStrategy))]
@@ -257,7 +271,10 @@ class InlinePolicy(_Value):
         Meaning("whether an exhausted chain ends, or is parked until somebody decides"),
     ] = WhenExhausted.END
     park_for: Annotated[
-        Positive, Meaning("longest time that a chain stays parked; then it ends", unit=SECONDS)
+        ParkTime,
+        Meaning(
+            "longest time that a chain stays parked, at most 365 days; then it ends", unit=SECONDS
+        ),
     ] = 86_400.0
     emit_retry_events: Annotated[
         StrictBool, Meaning("whether streams, lists and webhooks show session.retry_* events")
@@ -306,7 +323,7 @@ def whole(stored: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=4096)
 def parse_policy_json(text: str) -> InlinePolicy:
     """Read a stored policy, cached: chains share few. Raises pydantic's `ValidationError`."""
-    return InlinePolicy.model_validate_json(text)
+    return InlinePolicy.model_validate_json(text, context=STORED)
 
 
 def error_texts(error: ValidationError) -> dict[str, list[str]]:

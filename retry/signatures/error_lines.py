@@ -13,6 +13,7 @@ from retry.signatures.more_lines import (
     tells_below,
     with_more,
 )
+from retry.signatures.no_errors import without_none
 from retry.signatures.ranks import TELLS, Rank, generic_word, has_words, is_noise, rank_of
 from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
@@ -27,7 +28,7 @@ _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|d
 # What leads to others, and counts.
 _NO_LEAD = compiled(r":$|\b[0-9]+ (?:\w+ )?failed\b")
 _TIMES = compiled(r"^(?:real|user|sys)\s+[0-9]|^\++ |^[0-9.]+user [0-9.]+system ")
-_RULES = b" \t=-_*#"
+_RULES = b" \t=-_*#|+~"
 _MOST_JUDGED = 100
 """Lines that are judged at most, the last ones: a loop may print an error in each of its rounds."""
 
@@ -68,7 +69,7 @@ def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
         if best is Rank.LIKE_ONE:
             break
     sure = best in {Rank.WEAKER, Rank.LIKE_ONE}
-    if chosen < 0 or not (sure or has_words(lines[chosen]) or has_words(output.text)):
+    if chosen < 0 or not (sure or has_words(lines[chosen]) or _has_words(output.text)):
         return None
     told = _reason_above(lines, chosen) if sure else chosen
     if told == chosen and _tells_little(lines, chosen, best):
@@ -81,6 +82,10 @@ def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
     if before is None:
         return failure
     return Failure(lines[before].strip() + b"; " + failure.text, b"", chosen)
+
+
+def _has_words(text: bytes) -> bool:
+    return has_words(text) and has_words(without_none(text))
 
 
 def _told_before(lines: Sequence[bytes], at: int) -> int | None:
@@ -157,8 +162,14 @@ def npm_error(output: Output) -> Failure | None:
 
 
 def _is_beside(line: bytes) -> bool:
-    """Return whether a line tells times of a shell, or says of itself that it is no error."""
-    return _TIMES.search(line) is not None or is_noise(line)
+    """Return whether a line tells times of a shell, or says of itself that it is no error.
+
+    Or it says hardly more than that there were none.
+    """
+    if _TIMES.search(line) is not None or is_noise(line):
+        return True
+    left = without_none(line)
+    return left != line and is_vague(left)
 
 
 def last_line(output: Output, passed_over: Container[int]) -> Failure | None:

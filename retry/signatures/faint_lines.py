@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from retry.signatures.engine import compiled
+from retry.signatures.no_errors import tells_of_none
 from retry.signatures.ranks import (
     Rank,
     generic_word,
     is_elsewhere,
     is_noise,
     rank_of,
-    tells_of_none,
 )
 from retry.signatures.vague_lines import FAINT, is_advice, shown_words, telling_words
 

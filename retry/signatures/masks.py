@@ -76,9 +76,9 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         _CREDENTIAL,
         compiled(
             r"(?i)(\b(?:token|secret|passw(?:or)?d|authorization|key)(?:\s+provided)?:?\s+[\"']?)"
-            r"[\w.~+/=*-]*[0-9][\w.~+/=*-]*"
+            r"([\w.~+/=*-]*[0-9][\w.~+/=*-]*)"
         ),
-        to.name_only,
+        to.secret_word,
     ),
     (
         r"\b(?:[spr]k[_-]|gh[posu]|github_pat|glpat|xox|hf_|A[KS]IA|AIza|eyJ)[\w.-][\w.-]",
@@ -89,11 +89,25 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         to.always(to.MASK),
     ),
     # Addresses.
-    (r"://", compiled(r"\b([A-Za-z][A-Za-z0-9+.-]*)://([^\s\"'<>)\]},|`]*)"), to.url),
+    (
+        r"://",
+        compiled(
+            r"\b([A-Za-z][A-Za-z0-9+.-]*)://((?:[^\s\"'<>)\]},|`\[/]*\[[0-9A-Fa-f:.]+(?:%\w+)?\])?"
+            r"[^\s\"'<>)\]},|`]*)"
+        ),
+        to.url,
+    ),
     (r"@", compiled(r"[\w.+%-]+:[^\s:@/\"'#]+@[\w.-]+"), to.always(to.MASK)),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+(?::[\w./-]+)?"), to.always(to.MASK)),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+(: Permission denied)"), to.before_group),
     (r"@", compiled(r"\b[\w.+-]+@[\w-]+:[\w~][\w.-]*/[\w./-]+"), to.always(to.MASK)),
+    # What Docker calls a container that got no name, and how NCCL tells a collective.
+    (r"on endpoint ", compiled(r"(\bon endpoint )[\w.-]+( \()"), to.between),
+    (
+        r"WorkNCCL\(",
+        compiled(r"(WorkNCCL\()[^()]*?(OpType=\w+)[^()]*(?:\([a-z]+\)[^()]*)*(\))"),
+        to.kept_groups,
+    ),
     (r"@INC ", compiled(r"(@INC (?:contains|entries checked): )[^)]*"), to.name_only),
     # What a process of Nextflow works on.
     (
@@ -282,7 +296,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (
         r"/",
         compiled(
-            r"[\w.@%+~\x80-\xff-]*(?:/+[\w.@%+~$#=\x80-\xff-]+)+/?(?:\?[\w%.-]+=[^\s\"'<>)\]},|`]*)?"
+            r"[\w.@%+~\x80-\xff-]*(?:/+[\w.@%+~$#=!\x80-\xff-]+)+/?(?:\?[\w%.-]+=[^\s\"'<>)\]},|`]*)?"
         ),
         to.path,
     ),
@@ -314,7 +328,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             r"(?i)((?:errno|code|status|signal|return value|\bwith ret"
             r"|\bhttp(?:/[0-9](?:\.[0-9])?)?|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
-            r"[\s:=\[({\"'-]{0,4})(-?[0-9][\w.:/-]*)"
+            r"[\s:=\[({\"'-]{0,4})(-?[0-9][\w.:/-]*)(\s[a-z]{3})?"
         ),
         to.kept_number,
     ),
@@ -331,6 +345,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(r"[\w-]{64,}|[A-Za-z0-9+/_=]{32,}"),
         to.with_both,
     ),
+    (r"[a-z0-9]{16}", compiled(r"\b[a-z]*[0-9]+[a-z]+[0-9][a-z0-9]{13,}\b"), to.always(to.MASK)),
     (r"0[xX]|\(nil\)", compiled(r"0[xX][0-9a-fA-F]+|\(nil\)"), to.always(to.MASK)),
     (_HEX, compiled(r"(?:\b|_)[0-9a-fA-F]{6,}(?:\b|_)"), to.id_with_both),
     (

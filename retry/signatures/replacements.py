@@ -60,6 +60,12 @@ def secret(match: Any) -> bytes:
     return bytes(match.group()) if _KEY_ERROR.search(name) else name + MASK
 
 
+def secret_word(match: Any) -> bytes:
+    """Mask the word after the name of a secret, unless it is the key of an object in a bucket."""
+    name, word = bytes(match.group(1)), bytes(match.group(2))
+    return bytes(match.group()) if b"/" in word and _EXTENSION.search(word) else name + MASK
+
+
 def between(match: Any) -> bytes:
     """Mask a host between two words."""
     before, after, alone = (*match.groups(), None)[:3]
@@ -181,8 +187,13 @@ def kept_number(match: Any) -> bytes:
     """Keep a number of up to 4 digits that says what failed: 403 is not 503."""
     before, token = bytes(match.group(1)), bytes(match.group(2))
     number = token.rstrip(b".:/-")
+    counts = match.group(3) and number == token and _ERROR_COLON.search(before)
+    if counts and not _HTTP_STATUS.search(number):
+        # As in `Fatal error: 5 particles are too far apart`.
+        return bytes(match.group())
     if _SHORT_NUMBER.search(number) or _HEX_CODE.search(number):
-        return (before + number).translate(_HIDDEN) + token[len(number) :]
+        rest = token[len(number) :] + bytes(match.group(3) or b"")
+        return (before + number).translate(_HIDDEN) + rest
     return bytes(match.group())
 
 
@@ -214,7 +225,8 @@ def quoted(match: Any) -> bytes:
     quoted = bytes(match.group(2))
     if match.group(1):
         return bytes(match.group())
-    if len(quoted) < LONG_QUOTED + 2 or (b" " in quoted and TELLS_ERROR.search(quoted)):
+    tells = b" " in quoted and TELLS_ERROR.search(quoted)
+    if len(quoted) < LONG_QUOTED + 2 or tells or _ERROR_NAME.search(quoted):
         return quoted
     return quoted[:1] + MASK + quoted[:1]
 
@@ -223,9 +235,12 @@ TELLS_ERROR = compiled(
     r"(?i)\b(?:errors?\b|fail|cannot\b|can't\b|could ?n[o']t\b|unable\b|invalid\b|unknown\b"
     r"|missing\b|refused\b|denied\b|timed? ?out\b|exceed|unreachable\b|expired\b"
     r"|unauthorized\b|forbidden\b|unavailable\b|no such\b"
-    r"|not (?:found|known|exist|available|permitted|supported|allowed)\b"
+    r"|not[ _](?:found|known|exist|available|permitted|supported|allowed)\b"
     r"|no space\b|reset by\b|broken pipe\b)"
 )
+_ERROR_NAME = compiled(r"^.[A-Za-z_.]+(?:[Ee]rror|[Ee]xception).$")
+_ERROR_COLON = compiled(r"(?i)error: ?$")
+_HTTP_STATUS = compiled(r"^[45][0-9]{2}$")
 _KEY_ERROR = compiled(r"(?i)\b(?:no_?such|missing|duplicate|invalid|unknown)_?key: ")
 _DIGIT = compiled(r"[0-9]")
 _DIGITS = simple(r"[0-9]++")

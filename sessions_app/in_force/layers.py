@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.inline import STORED, Bounds, InlinePolicy
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
 from sessions_app.db.joined_rows import JoinedRows, Part
 from sessions_app.models import Domain, Project, RetryDefaults
@@ -21,7 +21,8 @@ def policy_layers(
 ) -> list[tuple[Layer, InlinePolicy]]:
     """Return the inline policies of cluster, domain and project that exist, in that order."""
     return [
-        (layer, InlinePolicy.model_validate(row.policy)) for layer, row in _rows(project, domain)
+        (layer, InlinePolicy.model_validate(row.policy, context=STORED))
+        for layer, row in _rows(project, domain)
     ]
 
 

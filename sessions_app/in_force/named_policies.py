@@ -11,6 +11,7 @@ from django.db import connection
 
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument
+from retry.policies.inline import STORED
 from retry.policies.matching import CompiledCategory, NamedPolicy, compile_category, compile_policy
 from sessions_app.db.bulk import columns
 from sessions_app.in_force.kept import VERSION, Kept
@@ -87,7 +88,7 @@ def _compiled(revisions: set[int]) -> dict[int, NamedPolicy]:
     if rest:
         made = {
             row.pk: compile_policy(
-                PolicyDocument.model_validate(row.document), revision=row.revision
+                PolicyDocument.model_validate(row.document, context=STORED), revision=row.revision
             )
             for row in RetryPolicyRevision.objects.filter(pk__in=rest)
         }

@@ -16,7 +16,7 @@ from django.db.models import Q
 from retry.breakers import OpenBreaker
 from retry.engine.decide import Mode, Settings
 from retry.engine.decision import GLOBAL_MAX_RETRIES
-from retry.policies.inline import Bounds, InlinePolicy
+from retry.policies.inline import STORED, Bounds, InlinePolicy
 from retry.policies.matching import CompiledCategory
 from retry.policies.merge import Layer, MergedBounds, merge_bounds
 from retry.storm_limits import StormLimits
@@ -144,7 +144,10 @@ def scope_of(text: str) -> RetryScope:
     return RetryScope(
         Settings(_strictest(modes), limit),
         merge_bounds([(layer, Bounds.model_validate(each)) for layer, each in _layers(bounds)]),
-        tuple((layer, InlinePolicy.model_validate(each)) for layer, each in _layers(policies)),
+        tuple(
+            (layer, InlinePolicy.model_validate(each, context=STORED))
+            for layer, each in _layers(policies)
+        ),
         compiled_categories(categories),
         storm_limits,
         refuses,

@@ -8,6 +8,7 @@ from functools import lru_cache
 from django.db.models import F, Q, QuerySet
 
 from retry.policies.documents import PolicyDocument
+from retry.policies.inline import STORED
 from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import NotFound
@@ -152,5 +153,5 @@ def reading_of(revision: RetryPolicyRevision) -> Reading:
 
 @lru_cache(maxsize=1024)
 def _read(text: str) -> Reading:
-    document = PolicyDocument.model_validate_json(text)
+    document = PolicyDocument.model_validate_json(text, context=STORED)
     return Reading(document, tuple(unreachable_rules(document)))

@@ -64,6 +64,7 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r"is not a quantity like", "its text is read, a pattern says less"),
     (_NOT_ACCEPTED, r"the name of a variable must not", "a pattern for keys says less"),
     (_NOT_ACCEPTED, r"must be longer than 0s", "a pattern for it would need a look ahead"),
+    (_NOT_ACCEPTED, r"must be at most 8760h", "a duration is text, and its pattern says less"),
     (_NOT_ACCEPTED, r'"url": \["', "an address is read, looked up and weighed"),
     (
         _NOT_ACCEPTED,

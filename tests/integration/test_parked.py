@@ -1,5 +1,6 @@
 """Parked chains: exhausted ones that wait for somebody, who retries or gives them up."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,14 +8,23 @@ from django.test import Client
 
 from reprise.monitoring.metrics import _Database
 from reprise.operations.work import parked_chains
-from sessions_app.models import AuditEntry, Project, Session, SessionEvent
+from sessions_app.api.http.templates import read_template
+from sessions_app.models import (
+    AuditEntry,
+    Project,
+    RetryDefaults,
+    RetryPolicyRevision,
+    Session,
+    SessionEvent,
+)
 from sessions_app.models.tenants import Role
+from sessions_app.selectors.policies import reading_of
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.parked import parked_expire
 from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, admin
 from tests.factories import decision, reread
 from tests.invariants import check_all
 
@@ -33,6 +43,47 @@ def a_parked(at: Project, **policy: Any) -> Session:
 
 
 RULE = {"name": "never", "action": "Retry", "onCauses": ["kernel_nonzero_exit"], "retryLimit": 0}
+
+
+YEAR = timedelta(days=365)
+
+
+def test_what_was_stored_before_there_was_a_bound_parks_for_a_year(at: Project, api: Api) -> None:
+    policy = factories.named_policy("long", project=at, rules=[RULE], onExhausted="Park")
+    (revision,) = RetryPolicyRevision.objects.filter(policy=policy)
+    revision.document["spec"]["parkFor"] = "99999h"
+    revision.save()
+    RetryDefaults.objects.create(policy={"park_for": 1e9})
+    factories.named_policy("once", project=at, rules=[RULE])
+    inline = {"retry_policies": ["once"], "retry_policy": {"on_exhausted": "park"}}
+    for asked in ({"retry_policies": ["long"]}, inline):
+        made = api.post("sessions/", {"project": "acme/work", "command": ["true"], **asked}).json()
+        session = factories.settle(factories.start(Session.objects.get(pk=made["id"])))
+        held = decision(session)
+        assert held.due_at is not None
+        waits = held.due_at - held.decided_at
+        assert abs(waits - YEAR) < timedelta(minutes=1)
+    assert reading_of(revision).document.spec.park_for == "8760h"
+
+
+def test_a_stored_default_can_be_changed_beside_one_from_before_there_was_a_bound(
+    at: Project,
+) -> None:
+    row = RetryDefaults.objects.create(policy={"park_for": 1e9})
+    call = admin().call
+    done = call("PATCH", "retry-defaults/cluster/", {"policy": {"max_retries": 2}})
+    assert done.status_code == 200, done.content
+    row.refresh_from_db()
+    assert row.policy == {"park_for": YEAR.total_seconds(), "max_retries": 2}
+    refused = call("PATCH", "retry-defaults/cluster/", {"policy": {"park_for": 31_536_001}})
+    assert refused.json()["errors"] == {
+        "policy.park_for": ["must be at most 31536000 seconds (365 days)"]
+    }
+
+
+def test_a_stored_template_may_have_more_than_is_allowed_now(at: Project) -> None:
+    found = read_template({"command": ["true"], "retry_policy": {"park_for": 1e9}})
+    assert found.retry_policy.park_for == YEAR.total_seconds()
 
 
 def types(session: Session) -> list[str]:

@@ -85,6 +85,16 @@ def test_later_attempts_keep_the_changes(at: Project, api: Api) -> None:
     assert check_all() == []
 
 
+def test_the_audit_log_tells_how_many_attempts_the_changed_policy_allows(
+    at: Project, api: Api
+) -> None:
+    retried(api, failed(at), changes={"retry_policy": {"max_retries": 5}})
+    retried(api, failed(at))
+    entries = AuditEntry.objects.filter(action="retry.dispatch").order_by("pk")
+    # The first attempt, the one by hand, and what the policy pays.
+    assert [each.data["max_attempts"] for each in entries] == [7, 2]
+
+
 def test_in_bulk_those_that_wait_get_the_changes_later(at: Project, api: Api) -> None:
     RetrySettings.objects.create(retries_per_minute=1)
     sessions = [failed(at) for _ in range(2)]

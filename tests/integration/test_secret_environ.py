@@ -1,5 +1,6 @@
 """Secret variables of sessions: from the door to the run, and nowhere else."""
 
+import json
 import logging
 from datetime import timedelta
 from typing import Any
@@ -12,8 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.locks import database_now
-from sessions_app.models import Project, Session, SessionSpec
+from sessions_app.models import Project, RetrySettings, Session, SessionSpec
 from sessions_app.models.tenants import Role
+from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.secrets import encrypt as encrypt_secrets
 from sessions_app.services.sessions.retention import chains_archive, chains_ended
 from tests import factories
@@ -165,6 +167,84 @@ def test_a_retry_with_other_resources_has_them_too(api: Api, played: Agent) -> N
     assert child["secret_environ"] == NAMES
     assert leased(played)[UUID(child["id"])]["secret_environ"] == SECRET
     assert SessionSpec.objects.count() == 2
+
+
+def retry_without(
+    api: Api, session_id: str, *names: str, status: int = 201, **changes: Any
+) -> dict[str, Any]:
+    asked = {"environ": dict.fromkeys(names), **changes}
+    answer = api.post(f"sessions/{session_id}/retry/", {"changes": asked})
+    assert answer.status_code == status, answer.content
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_retry_can_remove_one_and_later_attempts_keep_that(api: Api, played: Agent) -> None:
+    made = api.post("sessions/", body(environ={"MODE": "fast"})).json()
+    failed(played, Session.objects.get())
+    policy = {"max_retries": 5, "retry_delay": 0.001}
+    child = retry_without(api, made["id"], "PASSWORD", "MODE", retry_policy=policy)
+    assert (child["secret_environ"], child["environ"]) == (["KEY"], {})
+    assert leased(played)[UUID(child["id"])]["secret_environ"] == {"KEY": SECRET["KEY"]}
+    fail(played, child["id"])
+    assert retries_dispatch().dispatched == 1
+    third = api.read(f"sessions/{child['id']}/")["retry_state"]["next_session_id"]
+    assert leased(played)[UUID(third)]["secret_environ"] == {"KEY": SECRET["KEY"]}
+    shown = api.read(f"sessions/{third}/attempts/")
+    assert [each["changes"] and each["changes"]["environ"] for each in shown] == [
+        *(None, ["MODE", "PASSWORD"], None),
+    ]
+    assert VALUE not in json.dumps([child, shown]) + everything_stored()
+    # What the first attempt ran with stays with it.
+    assert api.read(f"sessions/{made['id']}/")["secret_environ"] == NAMES
+
+
+def test_a_retry_can_remove_all_of_them_also_without_their_key(
+    api: Api, played: Agent, settings: Any
+) -> None:
+    made = api.post("sessions/", body()).json()
+    failed(played, Session.objects.get())
+    old = settings.ENCRYPTION_KEYS.newest
+    settings.ENCRYPTION_KEYS = EncryptionKeys([SECOND])
+    refused = retry_without(api, made["id"], "KEY", status=400)
+    (text,) = refused["errors"]["changes.environ.KEY"]
+    assert text.startswith(f"cannot be removed: its secrets need the key {old}, which is not")
+    child = retry_without(api, made["id"], *NAMES)
+    assert child["secret_environ"] == []
+    assert leased(played)[UUID(child["id"])]["secret_environ"] == {}
+    spec = Session.objects.select_related("spec").get(pk=child["id"]).spec
+    assert (spec.secret_names, spec.secret_environ) == (None, None)
+
+
+def test_many_retries_can_remove_one_and_those_that_wait_do_so_later(
+    api: Api, played: Agent
+) -> None:
+    RetrySettings.objects.create(retries_per_minute=1)
+    for given in (SECRET, {"KEY": "of another"}, {}):
+        api.post("sessions/", body(secret_environ=given, retry_policy={"max_retries": 0}))
+    for lease in leased(played):
+        fail(played, str(lease))
+    asked = {"filter": {"status": "ERROR"}, "changes": {"environ": {"PASSWORD": None}}}
+    done = api.post("sessions/bulk-retry/", asked).json()
+    waiting = [each for each in done["results"] if each["outcome"] == "scheduled"]
+    assert len(waiting) == 2
+    RetrySettings.objects.update(retries_per_minute=None)
+    for each in waiting:
+        assert api.post(f"sessions/{each['session_id']}/retry/").status_code == 201
+    found = [each["secret_environ"] for each in leased(played).values()]
+    assert sorted(found, key=str) == [{"KEY": "of another"}, {"KEY": SECRET["KEY"]}, {}]
+
+
+def test_only_retries_that_remove_a_variable_cost_a_statement(api: Api, played: Agent) -> None:
+    counted = []
+    for changes in ({}, {"image": "a:1"}, {"image": "a:2"}, {"environ": {"KEY": None}}):
+        made = api.post("sessions/", body(retry_policy={"max_retries": 0})).json()
+        failed(played, Session.objects.get(pk=made["id"]))
+        with CaptureQueriesContext(connection) as queries:
+            api.post(f"sessions/{made['id']}/retry/", {"changes": changes})
+        counted.append(sum("secret_environ" in each["sql"] for each in queries))
+        played.lease()
+    assert counted == [0, 1, 1, 3]
 
 
 def test_the_archive_knows_the_names_only(api: Api, played: Agent) -> None:

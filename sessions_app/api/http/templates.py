@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from retry.policies.inline import STORED
 from sessions_app.api.http.problems import field_errors
 from sessions_app.api.requests.bodies import SessionTemplate
 from sessions_app.core.errors import InvalidInput
@@ -14,6 +15,6 @@ from sessions_app.services.sessions.submission import Submission
 def read_template(template: Mapping[str, Any]) -> Submission:
     """Return a stored template as a submission. Raises `InvalidInput`."""
     try:
-        return SessionTemplate.model_validate(template).submission()
+        return SessionTemplate.model_validate(template, context=STORED).submission()
     except ValidationError as error:
         raise InvalidInput(field_errors(error, "template")) from None

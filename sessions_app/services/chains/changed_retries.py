@@ -6,14 +6,19 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from retry.policies.inline import InlinePolicy, dump_stored, parse_policy_json
+from retry.policies.inline import dump_stored, parse_policy_json
 from retry.policies.merge import violations
-from sessions_app.core.errors import DomainError, InvalidInput
+from sessions_app.core.errors import DomainError, InvalidInput, SecretUnreadable
 from sessions_app.core.retry_changes import Changes, merged_changes
 from sessions_app.core.time_limits import TimeLimits, above, is_above
 from sessions_app.in_force.retry_scope import RetryScope
-from sessions_app.models import Queue, Session
-from sessions_app.services.chains.children import Retry
+from sessions_app.models import Queue
+from sessions_app.services.chains.children import (
+    Retry,
+    removed_variables,
+    secrets_left,
+    secrets_of,
+)
 
 
 def changed_retries(
@@ -25,14 +30,14 @@ def changed_retries(
     """
     if not changes or not retries:
         return {retry.parent.id: retry for retry in retries}, {}
-    secrets = _secrets(retries) if changes.get("environ") else {}
+    secrets = secrets_of(retry.parent.id for retry in retries) if changes.get("environ") else {}
     queues = _time_limits(retries) if "batch_timeout" in changes else {}
     made: dict[UUID, Retry] = {}
     refused: dict[UUID, DomainError] = {}
     for retry in retries:
         parent = retry.parent
         try:
-            _check_names(changes, secrets.get(parent.id, []))
+            _check_names(changes, *secrets.get(parent.id, ((), "")))
             _check_time(changes, queues.get(parent.queue_id))
             wanted = merged_changes(retry.changes, changes)
             made[parent.id] = replace(
@@ -41,11 +46,6 @@ def changed_retries(
         except InvalidInput as error:
             refused[parent.id] = error
     return made, refused
-
-
-def _secrets(retries: Sequence[Retry]) -> dict[UUID, list[str]]:
-    rows = Session.objects.filter(pk__in=[retry.parent.id for retry in retries])
-    return {key: names or [] for key, names in rows.values_list("pk", "spec__secret_names")}
 
 
 def _time_limits(retries: Sequence[Retry]) -> dict[int, tuple[str, TimeLimits]]:
@@ -65,11 +65,18 @@ def _check_time(changes: Changes, queue: tuple[str, TimeLimits] | None) -> None:
         raise InvalidInput({"changes.batch_timeout": [above(limit["max"], name)]})
 
 
-def _check_names(changes: Changes, secrets: Sequence[str]) -> None:
-    given = {name for name, value in (changes.get("environ") or {}).items() if value is not None}
+def _check_names(changes: Changes, secrets: Sequence[str], stored: str) -> None:
+    removed = removed_variables(changes)
+    given = set(changes.get("environ") or ()) - removed
     if both := sorted(given.intersection(secrets)):
         text = f"has {', '.join(both[:5])}, which secret_environ also has"
         raise InvalidInput({"changes.environ": [text]})
+    if gone := sorted(removed.intersection(secrets)):
+        try:
+            secrets_left(secrets, stored, changes)
+        except SecretUnreadable as error:
+            text = f"cannot be removed: {error}"
+            raise InvalidInput({f"changes.environ.{gone[0]}": [text]}) from None
 
 
 def _with_policy(retry: Retry, changes: Changes, scope: RetryScope) -> dict[str, Any]:
@@ -77,7 +84,7 @@ def _with_policy(retry: Retry, changes: Changes, scope: RetryScope) -> dict[str,
     asked = changes.get("retry_policy")
     if not asked:
         return dict(changes)
-    given = InlinePolicy.model_validate_json(json.dumps(asked))
+    given = parse_policy_json(json.dumps(asked))
     if over := violations(given, scope.bounds):
         found = {f"changes.retry_policy.{name}": texts for name, texts in over.items()}
         raise InvalidInput(found)

@@ -1,6 +1,7 @@
 """Children: the next attempts of chains whose last one failed, with their related rows."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
 from sessions_app.core.columns import NULL, SESSION, SPEC
+from sessions_app.core.errors import SecretUnreadable
 from sessions_app.core.priorities import refolded_sql
 from sessions_app.core.progress import CHAIN_PROGRESS
 from sessions_app.core.retry_changes import SPEC_FIELDS, Changes, changes_shown
@@ -28,11 +30,10 @@ from sessions_app.db.writes import together, write
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, versions_of
 from sessions_app.locks import LockedSession, StoredDecision
+from sessions_app.models import Session
 from sessions_app.models.audit import DISPATCH
-from sessions_app.services.chains.decisions import (
-    decisions_dispatched,
-    decisions_paid_by_hand,
-)
+from sessions_app.services.chains.decisions import decisions_dispatched, decisions_paid_by_hand
+from sessions_app.services.secrets.stored import environ_read, environ_stored
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.transitions import Change, Event, EventRow, fact, sessions_change
 from sessions_app.services.write.usage import Move, usage_note
@@ -177,6 +178,7 @@ _SPEC_GIVEN: dict[str, _Source] = {
     "changes": lambda retry, _: _dumped(retry.changes or {}),
 }
 _SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb", "changes": "jsonb"}
+_SPEC_SENT |= {"secrets_left": "text"}
 _CHANGED = "v.changes::jsonb"
 _POD_SPEC = f"coalesce({_CHANGED} -> 'pod_spec', c.pod_spec, '{{}}')"
 _SELECTOR = f"({_CHANGED} #> '{{placement,nodeSelector}}')"
@@ -198,6 +200,10 @@ _SPEC_BORN |= {
     "command": f"coalesce({_CHANGED} -> 'command', c.command)",
     # A null removes a variable; no variable is null.
     "environ": f"jsonb_strip_nulls(c.environ || coalesce({_CHANGED} -> 'environ', '{{}}'))",
+    "secret_names": f"""CASE WHEN v.secrets_left IS NULL THEN c.secret_names
+        ELSE nullif(c.secret_names - ARRAY(SELECT key FROM jsonb_each({_CHANGED} -> 'environ')
+            WHERE value = 'null'), '[]') END""",
+    "secret_environ": "nullif(coalesce(v.secrets_left, c.secret_environ), '')",
     "batch_timeout": f"""CASE WHEN {_CHANGED} ? 'batch_timeout'
         THEN ({_CHANGED} ->> 'batch_timeout')::float8 ELSE c.batch_timeout END""",
     "pod_spec": f"""CASE WHEN {_SELECTOR} IS NULL
@@ -219,8 +225,46 @@ def _insert_specs(pairs: _Pairs) -> None:
     """Insert specifications for children with other resources; their own children share them."""
     changed = [pair for pair in pairs if pair[1].spec_id is not None]
     if changed:
+        left = _secrets_left([retry for retry, _ in changed])
+        given = {**_SPEC_GIVEN, "secrets_left": lambda retry, _: left.get(retry.parent.id)}
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, *zip(*changed, strict=True)))
+            cursor.execute(_INSERT_SPECS, arrays(given, *zip(*changed, strict=True)))
+
+
+def _secrets_left(retries: Sequence[Retry]) -> dict[UUID, str | None]:
+    """Return `secrets_left` by parent, in one statement; in none if no variable is removed."""
+    removing = {each.parent.id: each.changes for each in retries if removed_variables(each.changes)}
+    left: dict[UUID, str | None] = {}
+    for key, (names, stored) in secrets_of(removing).items() if removing else ():
+        # What cannot be read stays: no run gets it, and the child says which key is missing.
+        with suppress(SecretUnreadable):
+            left[key] = secrets_left(names, stored, removing[key])
+    return left
+
+
+def removed_variables(changes: Changes | None) -> set[str]:
+    """Return the names of the variables that changes remove."""
+    return {name for name, value in (changes or {}).get("environ", {}).items() if value is None}
+
+
+def secrets_of(ids: Iterable[UUID]) -> dict[UUID, tuple[Sequence[str], str]]:
+    """Return the names of the secrets and their stored text, for sessions that have any."""
+    rows = Session.objects.filter(pk__in=ids, spec__secret_names__isnull=False)
+    found = rows.values_list("pk", "spec__secret_names", "spec__secret_environ")
+    return {key: (names or (), stored or "") for key, names, stored in found}
+
+
+def secrets_left(names: Sequence[str], stored: str, changes: Changes | None) -> str | None:
+    """Return the secrets without what changes remove, as they are stored.
+
+    "" if none are left; then nothing is read. None if all are. Raises `SecretUnreadable`.
+    """
+    removed = removed_variables(changes)
+    if removed.isdisjoint(names):
+        return None
+    kept = [name for name in names if name not in removed]
+    environ = environ_read(stored) if kept else {}
+    return environ_stored({name: environ[name] for name in kept}) or ""
 
 
 _GIVEN: dict[str, _Source] = {
@@ -343,22 +387,27 @@ def _audits(pairs: _Pairs, scopes: Mapping[int, RetryScope]) -> list[AuditRow]:
         parent = retry.parent
         # Most of a batch have all of this in common.
         key = (
-            *(parent.project_id, parent.session_type, parent.retry_policy, parent.retry_policies),
+            *(parent.project_id, parent.session_type, _inline(retry), parent.retry_policies),
             *(child.retry_count, tuple(child.counters.items()), tuple(child.marks.items())),
         )
         if key not in known:
             policies = applied(named[parent.project_id], parent.retry_policies)
-            known[key] = _max_attempts(parent, child, policies, scopes[parent.project_id])
+            known[key] = _max_attempts(retry, child, policies, scopes[parent.project_id])
         rows.append(_audit(retry, child, known[key]))
     return rows
 
 
 def _max_attempts(
-    parent: LockedSession, child: Child, named: Sequence[NamedPolicy], scope: RetryScope
+    retry: Retry, child: Child, named: Sequence[NamedPolicy], scope: RetryScope
 ) -> int | None:
-    policy, _ = bounded(parse_policy_json(parent.retry_policy), scope.bounds)
-    unspent = open_budgets(parent.session_type, child.counters, policy, named, child.marks)
+    policy, _ = bounded(parse_policy_json(_inline(retry)), scope.bounds)
+    unspent = open_budgets(retry.parent.session_type, child.counters, policy, named, child.marks)
     return max_attempts(child.retry_count, unspent, scope.settings)
+
+
+def _inline(retry: Retry) -> str:
+    """Return the inline policy of the child, as it is stored."""
+    return _dumped((retry.changes or {}).get("frozen")) or retry.parent.retry_policy
 
 
 def _audit(retry: Retry, child: Child, attempts: int | None) -> AuditRow:

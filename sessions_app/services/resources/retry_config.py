@@ -6,7 +6,7 @@ from typing import Any, TypedDict, Unpack
 from django.db import transaction
 
 from retry.engine.decide import Mode
-from retry.policies.inline import Bounds, InlinePolicy, dump_set
+from retry.policies.inline import STORED, Bounds, InlinePolicy, dump_set
 from retry.policies.merge import violations
 from sessions_app import wakeups
 from sessions_app.audit.context import audited
@@ -59,7 +59,7 @@ def retry_defaults_put(
             expected.check(layer_version(None if new else row))
         if keep:
             kept = {name: value for name, value in row.policy.items() if name not in unset}
-            policy = InlinePolicy.model_validate(kept | dump_set(policy))
+            policy = InlinePolicy.model_validate(kept | dump_set(policy), context=STORED)
             bounds = Bounds.model_validate(row.bounds | dump_set(bounds))
         row.policy = dump_set(policy)
         row.bounds = _bounds(bounds)

@@ -47,6 +47,7 @@ def failures() -> list[Failure]:
         *_marked("gathered"),
         *_marked("unseen"),
         *_listed("blind"),
+        *_listed("second"),
     ]
 
 

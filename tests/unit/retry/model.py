@@ -160,13 +160,13 @@ def parked_for(world: Json, inline: Json, verdict: Json) -> float | None:
     of_rule = (verdict.get("rule") or "").split("/")[0]
     spec = says.get(of_rule)
     if spec is None and inline["on_exhausted"] == "park":
-        return float(min(inline["park_for"], 365 * DAY))
+        return float(inline["park_for"])
     if spec is None and says:
         spec = next(iter(says.values()))
     if spec is None or spec["onExhausted"] == "End":
         return None
     given = spec.get("parkFor")
-    return float(min(seconds(given) if given else inline["park_for"], 365 * DAY))
+    return float(seconds(given) if given else inline["park_for"])
 
 
 def until(world: Json, inline: Json, verdict: Json, chain: Json, state: str) -> datetime | None:

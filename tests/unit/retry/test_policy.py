@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from retry.evidence.causes import FAILURE_CAUSES, NEVER_CAUSES, PLATFORM_CAUSES, RetryCause
 from retry.policies.inline import (
+    LONGEST_PARKED,
     BackoffStrategy,
     Bounds,
     InlinePolicy,
@@ -85,6 +86,7 @@ def test_the_shipped_policy_retries_nothing() -> None:
         ("eligible_causes", ["oom_killed", "preempted"]),
         ("on_exhausted", "park"),
         ("park_for", 1),
+        ("park_for", 365 * 86_400),
         ("emit_retry_events", False),
     ],
 )
@@ -152,6 +154,8 @@ LIMIT = 'must be a whole number from 0 to 1000000, or "unlimited"'
         ("eligible_causes", {"oom_killed": True}, "must be a list of causes"),
         ("on_exhausted", "stop", "must be one of: end, park"),
         ("park_for", 0, "must be greater than 0"),
+        ("park_for", 365 * 86_400 + 1, "must be at most 31536000 seconds (365 days)"),
+        ("park_for", 1e300, "must be at most 31536000 seconds (365 days)"),
         ("emit_retry_events", 1, "Input should be a valid boolean"),
         ("emit_retry_events", "true", "Input should be a valid boolean"),
         ("max_retrys", 1, "there is no field named max_retrys"),
@@ -159,6 +163,10 @@ LIMIT = 'must be a whole number from 0 to 1000000, or "unlimited"'
 )
 def test_errors_name_their_field(field: str, value: Any, text: str) -> None:
     assert refusal({field: value}) == {field: [text]}
+
+
+def test_a_stored_policy_may_park_for_longer_than_is_allowed_now() -> None:
+    assert parse_policy_json('{"park_for": 1e300}').park_for == LONGEST_PARKED
 
 
 @pytest.mark.parametrize("item", ["oom", 3, None, ["oom_killed"]])

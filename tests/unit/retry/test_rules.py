@@ -12,6 +12,7 @@ from retry.evidence.causes import NEVER_CAUSES, RULE_CONDITIONS, RetryCause
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import Part, PolicyDocument
 from retry.policies.fields import CONDITIONS
+from retry.policies.inline import STORED
 from retry.policies.matching import compile_category, compile_policy
 from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.api.http.problems import field_errors
@@ -124,6 +125,8 @@ ONE_FAULT: list[tuple[str, Any, str]] = [
     *at("spec.retryLimit", WHOLE_NUMBER, 1.5, "5", True, [5], float("nan")),
     *at("spec.retrylimit", "is not a known field", 5),
     *at("spec.retry_limit", "is not a known field", 5),
+    *at("spec.parkFor", "must be at most 8760h (365 days)", "8760h1s", "99999h"),
+    *at("spec.parkFor", "must be longer than 0s", "0s"),
     *at("spec.defaultAction", "must be one of: Retry, Fail", "fail", "", "Ignore", *NOT_TEXTS),
     *at("spec.backoff", "must be an object", "10s", 10),
     *at("spec.antiAffinity", "must be an object", "node"),
@@ -239,6 +242,12 @@ def test_an_unknown_cause_is_answered_with_those_there_are(value: Any) -> None:
     (words,) = faults(changed(f"{SECOND}.onCauses[0]", value))[f"{SECOND}.onCauses[0]"]
     named = set(words.removeprefix("must be one of: ").split(", "))
     assert named == set(RetryCause) - NEVER_CAUSES
+
+
+def test_a_stored_policy_may_park_for_longer_than_is_allowed_now() -> None:
+    for stored, kept in (("8760h", "8760h"), ("99999h", "8760h")):
+        document = PolicyDocument.model_validate(changed("spec.parkFor", stored), context=STORED)
+        assert document.document()["spec"]["parkFor"] == kept
 
 
 def test_the_conditions_are_those_that_facts_give() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from retry.evidence.termination import Termination
+from retry.signatures.ranks import Rank, rank_of
 from retry.signatures.signature import Signature, signature
 
 FAILED = Termination(exit_code=1)
@@ -94,3 +95,76 @@ def test_fields_of_a_structured_log_beside_its_message_make_no_difference() -> N
     line = 'ts="2031-01-02T03:04:05Z" level=error msg="cannot write" copy={} error="disk is full"\n'
     assert told(line.format("nightly")).key == told(line.format("weekly-full")).key
     assert told(line.format("x")).key != told(line.format("x").replace("disk is full", "EOF")).key
+
+
+NONE = (
+    "Found 0 errors in 3 files",
+    "compiled with 0 errors, 0 warnings",
+    "ERROR: 0 errors found",
+    "==7== ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)",
+    "failed=0",
+    "n1 : ok=1 changed=0 unreachable=0 failed=0 skipped=0",
+    "errors: 0",
+    "Errors: 0 Warnings: 3",
+    "Tests run: 5, Failures: 0, Errors: 0, Skipped: 0",
+    '{"errors": 0, "warnings": 2}',
+    "0 failures",
+    "0 errors, 3 warnings",
+    "2 problems (0 errors, 2 warnings)",
+    "5 passed, 0 failed",
+    "==== 5 passed, 0 failed in 3.2s ====",
+    "passed 12, failed 0",
+    "0 out of 12 jobs failed",
+    "    0 Error(s)",
+    "failed: 0 skipped: 3",
+)
+
+
+@pytest.mark.parametrize("line", NONE)
+def test_a_line_that_counts_no_errors_has_no_rank(line: str) -> None:
+    assert rank_of(line.encode()) is Rank.NEVER
+
+
+@pytest.mark.parametrize("line", NONE)
+@pytest.mark.parametrize("reason", ["all seats of the licence are taken", "license expired"])
+def test_a_line_that_counts_no_errors_is_no_signature(line: str, reason: str) -> None:
+    assert told(f"{line}\n{reason}\n").title == reason
+
+
+def test_the_last_line_that_says_more_than_that_there_were_none_is_the_signature() -> None:
+    output = "license expired\nFound 0 errors in 3 files\n5 passed, 0 failed in 2.1s\n"
+    assert told(output).title == "license expired"
+    assert told("Found 0 errors in 3 files\n").title == "Found # errors in # files"
+
+
+def test_a_line_between_ornaments_is_no_signature_because_of_a_count_of_none() -> None:
+    assert told("==== Summary ====\n0 errors\nlicence ran out\n").title == "licence ran out"
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("3 failed, 0 errors", Rank.LIKE_ONE),
+        ("2 errors, 0 failures", Rank.ADDED),
+        ("2 failures, 0 errors", Rank.ADDED),
+        ("1 failed, 5 passed, 0 errors in 2.0s", Rank.ADDED),
+        ("n1 : ok=1 changed=0 unreachable=0 failed=1", Rank.ADDED),
+        ("changed: 0 failed: 1", Rank.LIKE_ONE),
+        ("[ERROR] Tests run: 5, Failures: 1, Errors: 0, Skipped: 0", Rank.LIKE_ONE),
+        ("cannot open the file, 0 errors so far", Rank.LIKE_ONE),
+        ("10 errors", Rank.ADDED),
+        ("Found 100 errors", Rank.ADDED),
+        ("error 0x0", Rank.LIKE_ONE),
+        ("fatal error: 0x80040154", Rank.LIKE_ONE),
+        ("exit code 0", Rank.GENERIC),
+        ("exited with code 0", Rank.GENERIC),
+        ("rank 0 failed: bad host", Rank.LIKE_ONE),
+        ("version 2.0 failed to load", Rank.LIKE_ONE),
+        ("GPU 0 error: fell off the bus", Rank.LIKE_ONE),
+        ("error: 0 rows returned", Rank.LIKE_ONE),
+        ("KeyError: 0", Rank.LIKE_ONE),
+        ("batch size is invalid: 0", Rank.WEAKER),
+    ],
+)
+def test_a_zero_that_counts_no_errors_changes_nothing(line: str, rank: Rank) -> None:
+    assert rank_of(line.encode()) is rank

@@ -164,7 +164,7 @@ def documents(draw: st.DrawFn, name: str) -> Json:
             retryLimit=limits,
             defaultAction=st.sampled_from(("Retry", "Fail")),
             onExhausted=st.sampled_from(("End", "Park")),
-            parkFor=st.sampled_from(("10s", "48h")),
+            parkFor=st.sampled_from(("10s", "48h", "8760h")),
             backoff=backoffs,
             antiAffinity=avoidance,
         )
@@ -203,7 +203,7 @@ inline_fields = mapping(
     no_retry_on_exit_codes=st.just([]) | some(CODES),
     max_chain_duration=st.none() | st.sampled_from((100.0, 7200.0, 1e9)),
     on_exhausted=st.sampled_from(("end", "park")),
-    park_for=st.sampled_from((60.0, 1e9)),
+    park_for=st.sampled_from((60.0, 31_536_000.0)),
 )
 layers = st.lists(inline_fields, max_size=3)
 bounds = st.lists(
