@@ -24,7 +24,7 @@ _UNCHARGED = """
             AND CASE v.level WHEN 'queue' THEN s.queue_id = v.id WHEN 'project'
                 THEN d.project_id = v.id WHEN 'domain' THEN p.domain_id = v.id ELSE true END
         LIMIT v.room) AS waiting)
-    FROM unnest(%(scopes)s::text[], %(levels)s::text[], %(ids)s::bigint[], %(rooms)s::int[],
+    FROM unnest(%(scopes)s::text[], %(levels)s::text[], %(ids)s::bigint[], %(rooms)s::bigint[],
             %(platforms)s::boolean[]) AS v(scope, level, id, room, platform)
 """
 
