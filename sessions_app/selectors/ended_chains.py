@@ -184,9 +184,9 @@ class AtOnce(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which chains are wanted: those whose last attempt ended from one day to before another.
+    """The chains that are asked for: their last attempt ended from one day to before another.
 
-    Only those with an attempt that has all values of `having`.
+    An attempt of each has all values of `having`.
     """
 
     projects: Sequence[int]
@@ -194,7 +194,7 @@ class Wanted(NamedTuple):
     until: date
     having: Mapping[Dimension, str]
     by: str
-    """What `AtOnce` are told apart by."""
+    """The dimension by which `AtOnce` are told apart, or `day`."""
 
 
 def ended_chains(wanted: Wanted) -> tuple[Sequence[AtOnce], Iterator[Ended]]:

@@ -60,7 +60,7 @@ class RetryReport(BaseModel):
     """The end of the last day."""
     by: str
     advice: list[str]
-    """What a replay of the 30 days before `advice_computed_at` showed, in sentences; none of
+    """Sentences about a replay of the 30 days before `advice_computed_at`; none of
     several projects."""
     advice_computed_at: datetime | None
     """When that was, also if there was nothing to say; null if there was no replay in the last

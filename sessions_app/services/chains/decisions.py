@@ -174,7 +174,7 @@ _DISPATCHED = """
 
 
 class Hold(NamedTuple):
-    """What holds the retry of a failed session, and the facts of its step in the trace."""
+    """A reason to hold the retry of a failed session, with the facts of its step in the trace."""
 
     session_id: UUID
     held_for: str
