@@ -250,16 +250,22 @@ class Agent:
             except OSError as error:
                 reason = f"cannot create its files: {error.strerror}"
         if reason is not None:
-            # The server does not count what it has let go, and the session cannot help it.
-            letting_go = any(run.ending is Ending.UNKNOWN for run in self._active.values())
-            self._refuse(key, reason, own_trouble=letting_go)
+            self._refuse(key, reason, own_trouble=self._is_full and self._lets_go())
             return None
         return report(key, "PREPARING", time.time(), message=self._driver.caveat(lease["spec"]))
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._active) >= self._max_sessions
+
+    def _lets_go(self) -> bool:
+        """Return whether runs take room that the server has let go, and does not count."""
+        return any(run.ending is Ending.UNKNOWN for run in self._active.values())
 
     def _refusal(self, lease: Lease) -> str | None:
         if self._stop_times.began is not None:
             return "the executor is stopping"
-        if len(self._active) >= self._max_sessions:
+        if self._is_full:
             return f"no room: {self._max_sessions} sessions at once are the limit here"
         return self._driver.refusal(lease["spec"])
 

@@ -86,13 +86,14 @@ class ReportSender:
 
     def _send_all(self) -> bool:
         try:
-            return self._send_returns() or self._send_reports(1)
+            sent = self._send_returns()
         except SupersededError:
             raise
         except RepriseError:
             # Whatever the server has against a return, it has to know what runs do.
             self._send_reports(1)
             raise
+        return sent or self._send_reports(1)
 
     def _send_more(self) -> bool:
         return self._well and self._send_reports(LEAST)

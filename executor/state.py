@@ -64,9 +64,8 @@ class StateDir:
         return ttl, grace
 
     def keep_lease_life(self, ttl: float, grace: float) -> None:
-        if (ttl, grace) != self.lease_life():
-            with suppress(OSError):
-                replace_file(self.path / "lease", f"{ttl} {grace}\n".encode("ascii"), durable=True)
+        with suppress(OSError):
+            replace_file(self.path / "lease", f"{ttl} {grace}\n".encode("ascii"), durable=True)
 
     def identity(self) -> str:
         """Return the id of this directory.

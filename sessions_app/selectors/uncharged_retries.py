@@ -1,15 +1,18 @@
 """Retries that go, but that their shared budgets are not charged for yet: those that wait for their
 slots under the storm limits."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from retry.policies.shared_budget import SharedBudget
+from retry.shared_budgets import Standing
 from sessions_app.db.bulk import array, columns
 from sessions_app.in_force.shared_budgets import PLATFORM, UNCOUNTED
+from sessions_app.selectors.retry_budgets import standings_of
 
 # The limit ends it: of more than there is room for, the number says nothing.
 _UNCHARGED = """
@@ -29,30 +32,28 @@ _UNCHARGED = """
 """
 
 
-class Counted(NamedTuple):
-    """A scope by its key, the room of its budget, and whether causes of the platform count in
-    it."""
-
-    scope: str
-    room: int
-    platform: bool
-
-
-def uncharged_retries(
-    budgets: Iterable[Counted], *, due: datetime | None = None, without: Collection[UUID] = ()
-) -> dict[str, int]:
-    """Return the numbers of retries that wait for their slots, up to the room of each budget.
+def standings_after(
+    budgets: Mapping[str, SharedBudget],
+    *,
+    now: datetime,
+    due: datetime | None = None,
+    without: Collection[UUID] = (),
+) -> dict[str, Standing]:
+    """Return how scopes stand, by their keys, once the retries that wait for their slots are
+    charged, too; of these, as many as have room.
 
     With `due`, those that are due by then count, too. Leaves out the failed sessions `without`.
     """
+    limits = {scope: budget.limit for scope, budget in budgets.items()}
+    found = standings_of(limits, now=now)
     rows = [
-        (scope, level, int(key or 0), room, platform)
-        for scope, room, platform in budgets
-        if room > 0
+        (scope, level, int(key or 0), each.room, budgets[scope].platform)
+        for scope, each in found.items()
+        if each.room
         for level, _, key in [scope.partition(":")]
     ]
     if not rows:
-        return {}
+        return found
     names = ("scopes", "levels", "ids", "rooms", "platforms")
     wanted = {
         "due": due,
@@ -62,4 +63,8 @@ def uncharged_retries(
     }
     with connection.cursor() as cursor:
         cursor.execute(_UNCHARGED, {**wanted, **dict(zip(names, columns(rows), strict=True))})
-        return dict(cursor.fetchall())
+        going = dict(cursor.fetchall())
+    return {
+        scope: replace(each, retries=each.retries + going.get(scope, 0))
+        for scope, each in found.items()
+    }

@@ -6,7 +6,6 @@ takes it, or shares it while there is much room (migration 0090).
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -14,14 +13,14 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from retry.policies.shared_budget import WhenOver
-from retry.shared_budgets import MINUTE, Book, Limit, Standing, edges
+from retry.shared_budgets import MINUTE, Book, Limit, edges
 from sessions_app.db.bulk import columns
 from sessions_app.db.writes import write
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.in_force.shared_budgets import UNCOUNTED, BudgetInForce, of_queue
 from sessions_app.locks import LockedSession, StoredDecision
 from sessions_app.selectors.retry_budgets import standings_of
-from sessions_app.selectors.uncharged_retries import Counted, uncharged_retries
+from sessions_app.selectors.uncharged_retries import standings_after
 
 _COUNT = """
     INSERT INTO sessions_app_retrybudgetminute AS m (scope, minute, first_attempts, retries)
@@ -102,16 +101,18 @@ class BudgetGate:
         It takes no lock: whether there is still room is judged when the transaction commits. Where
         storm limits make them `limited`, room is left for those that have their slots already.
         """
-        budgets = {each.scope: each for session in ready for each in self._waits(session)}
-        limits = {scope: each.budget.limit for scope, each in budgets.items()}
-        standings = standings_of(limits, now=self._now)
+        asked = {each.scope: each.budget for session in ready for each in self._waits(session)}
         if limited:
-            standings = _with_slots(standings, budgets, ready)
+            ids = [session.id for session in ready]
+            standings = standings_after(asked, now=self._now, without=ids)
+        else:
+            limits = {scope: budget.limit for scope, budget in asked.items()}
+            standings = standings_of(limits, now=self._now)
         book = Book(standings)
         over: dict[UUID, str] = {}
         for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.id)):
-            asked = [each.scope for each in self._waits(session)]
-            if scope := book.take(asked, session.root_submitted_at):
+            scopes = [each.scope for each in self._waits(session)]
+            if scope := book.take(scopes, session.root_submitted_at):
                 over[session.id] = scope
         return over
 
@@ -152,25 +153,6 @@ class BudgetGate:
         kind = self._kinds.get(session.id)
         budgets = self._budgets[kind] if kind else ()
         return [each for each in budgets if each.budget.over is WhenOver.POSTPONE]
-
-
-def _with_slots(
-    standings: Mapping[str, Standing],
-    budgets: Mapping[str, BudgetInForce],
-    ready: Sequence[LockedSession],
-) -> dict[str, Standing]:
-    """Return how scopes stand after the retries that wait for their slots."""
-    going = uncharged_retries(
-        (
-            Counted(scope, each.room, budgets[scope].budget.platform)
-            for scope, each in standings.items()
-        ),
-        without=[session.id for session in ready],
-    )
-    return {
-        scope: replace(each, retries=each.retries + going.get(scope, 0))
-        for scope, each in standings.items()
-    }
 
 
 def _counting(kind: _Kind, scopes: Mapping[int, RetryScope]) -> list[BudgetInForce]:

@@ -13,12 +13,8 @@ from sessions_app.core.retry_changes import Changes, merged_changes
 from sessions_app.core.time_limits import TimeLimits, above, is_above
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.models import Queue
-from sessions_app.services.chains.children import (
-    Retry,
-    removed_variables,
-    secrets_left,
-    secrets_of,
-)
+from sessions_app.services.chains.children import Retry
+from sessions_app.services.secrets.removed import removed_variables, secrets_left, secrets_of
 
 
 def changed_retries(

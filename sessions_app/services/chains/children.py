@@ -1,6 +1,6 @@
 """Children: the next attempts of chains whose last one failed, with their related rows."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,10 +30,9 @@ from sessions_app.db.writes import together, write
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, versions_of
 from sessions_app.locks import LockedSession, StoredDecision
-from sessions_app.models import Session
 from sessions_app.models.audit import DISPATCH
 from sessions_app.services.chains.decisions import decisions_dispatched, decisions_paid_by_hand
-from sessions_app.services.secrets.stored import environ_read, environ_stored
+from sessions_app.services.secrets.removed import removed_variables, secrets_left, secrets_of
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.transitions import Change, Event, EventRow, fact, sessions_change
 from sessions_app.services.write.usage import Move, usage_note
@@ -240,31 +239,6 @@ def _secrets_left(retries: Sequence[Retry]) -> dict[UUID, str | None]:
         with suppress(SecretUnreadable):
             left[key] = secrets_left(names, stored, removing[key])
     return left
-
-
-def removed_variables(changes: Changes | None) -> set[str]:
-    """Return the names of the variables that changes remove."""
-    return {name for name, value in (changes or {}).get("environ", {}).items() if value is None}
-
-
-def secrets_of(ids: Iterable[UUID]) -> dict[UUID, tuple[Sequence[str], str]]:
-    """Return the names of the secrets and their stored text, for sessions that have any."""
-    rows = Session.objects.filter(pk__in=ids, spec__secret_names__isnull=False)
-    found = rows.values_list("pk", "spec__secret_names", "spec__secret_environ")
-    return {key: (names or (), stored or "") for key, names, stored in found}
-
-
-def secrets_left(names: Sequence[str], stored: str, changes: Changes | None) -> str | None:
-    """Return the secrets without what changes remove, as they are stored.
-
-    "" if none are left; then nothing is read. None if all are. Raises `SecretUnreadable`.
-    """
-    removed = removed_variables(changes)
-    if removed.isdisjoint(names):
-        return None
-    kept = [name for name in names if name not in removed]
-    environ = environ_read(stored) if kept else {}
-    return environ_stored({name: environ[name] for name in kept}) or ""
 
 
 _GIVEN: dict[str, _Source] = {

@@ -26,7 +26,7 @@ from sessions_app.locks import (
     lock_retries,
 )
 from sessions_app.selectors.retry_budgets import standings_of
-from sessions_app.selectors.uncharged_retries import Counted, uncharged_retries
+from sessions_app.selectors.uncharged_retries import standings_after
 from sessions_app.services.budgets.sweep import budgets_found
 from sessions_app.services.chains.decisions import Hold, decisions_hold, decisions_resume
 from sessions_app.services.chains.switch_holds import switch_hold
@@ -129,9 +129,7 @@ def _room(scope: str, budget: SharedBudget, now: datetime) -> int:
     yet, since dispatch has not come to them, or since they wait for their slots."""
     if budget.over is not WhenOver.POSTPONE:
         return BATCH
-    room = standings_of({scope: budget.limit}, now=now)[scope].room
-    going = uncharged_retries([Counted(scope, room, budget.platform)], due=now)
-    return room - going.get(scope, 0)
+    return standings_after({scope: budget}, now=now, due=now)[scope].room
 
 
 def _waits(decision: StoredDecision) -> bool:
