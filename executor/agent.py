@@ -59,8 +59,8 @@ EXIT_TAKEN_OVER = 3
 class Agent:
     """The main loop. It runs until it is stopped or another agent takes over its name.
 
-    If the `state` is new, an earlier agent may have left runs of which it has no record. Each turn
-    of the loop, at least every five seconds, is noted there.
+    Each turn of the loop, at least every five seconds, is noted in the `state`. If that does not
+    tell of all runs that earlier agents left, the driver looks for them first.
     """
 
     def __init__(
@@ -74,13 +74,16 @@ class Agent:
         state: StateDir,
     ):
         self._store = store
-        self._knows_its_runs = not state.is_new
         self._buffer = buffer
         self._driver = driver
         self._max_sessions = limits.max_sessions
         self._state = state
         self._book = LeaseBook()
         self._leasing = False
+        self._began = boottime()
+        self._recovered = False
+        self._found: list[LeaseKey] = []
+        """What the driver has found before `_recover`, which knows what the files tell of it."""
         self._term: Term | None = None
         self._stop_times = StopTimes()
         self._taken_over: str | None = None
@@ -98,11 +101,8 @@ class Agent:
 
     def run(self) -> int:
         """Run the loop until the end and return the exit status of the process."""
-        self._table.recover()
-        if self._active and (life := self._state.lease_life()):
-            # They may go on for as long without a renewal as if there had been one now: the server
-            # gives their sessions to nobody else before.
-            self._term = Term(boottime(), *life)
+        if self._state.is_whole():
+            self._recover()
         self._sender.start()
         self._pump.start()
         while not self._done():
@@ -132,21 +132,41 @@ class Agent:
 
     # Start and stop
 
+    def _recover(self) -> None:
+        """Go on with the runs that earlier agents left."""
+        self._recovered = True
+        self._table.recover()
+        for key in self._found:
+            self._adopt_found(key)
+        if self._active and (life := self._state.lease_life()):
+            # They may go on for as long without a renewal as if this start had been one: the server
+            # gives their sessions to nobody else before.
+            self._term = Term(self._began, *life)
+
+    def _adopt_found(self, key: LeaseKey) -> None:
+        if self._recovered:
+            self._table.adopt_found(key)
+        else:
+            self._found.append(key)
+
     def _begin_leasing(self) -> None:
         """Start the lease calls, unless something must come first.
 
         The first lease call gives up every run that it does not name. So all buffered reports must
         be sent before it, and the driver must have found all runs that exist.
         """
-        if self._leasing or self._stop_times.began is not None or not self._buffer.empty():
+        if self._leasing or self._stop_times.began is not None:
             return
-        if not self._knows_its_runs:
+        if not self._recovered:
             if not self._driver.surveyed:
                 return
             # What the driver found may still be in its queue.
             self._observed(self._driver.poll(0))
-        self._leasing = True
-        self._keeper.start()
+            self._recover()
+            self._state.note_whole()
+        if self._buffer.empty():
+            self._leasing = True
+            self._keeper.start()
 
     def _begin_stop(self) -> None:
         if self._stop_times.began is not None:
@@ -370,11 +390,12 @@ class Agent:
         ended: list[LeaseKey] = []
         for seen in observations:
             if seen.status == FOUND:
-                self._table.adopt_found(seen.key)
+                self._adopt_found(seen.key)
+                continue
             run = self._runs.get(seen.key)
             # An end that an earlier agent reported is observed again: the pod stays until the
             # server has answered.
-            if run is None or run.phase is Phase.ENDED or seen.status == FOUND:
+            if run is None or run.phase is Phase.ENDED:
                 continue
             if seen.output:
                 self._progress.hear(run.key, seen.output)

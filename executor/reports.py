@@ -188,11 +188,13 @@ class ReportBuffer:
         return final
 
     def adopt(self, key: LeaseKey, last_seq: int) -> None:
-        """Add a lease that an earlier agent reported on but whose journal is lost.
+        """Add a lease that an earlier agent reported on, unless the journal tells of it.
 
-        Its reports were answered, and none had a number above `last_seq`.
+        If the journal is lost, its reports were answered, and none had a number above `last_seq`.
         """
         with self._lock:
+            if key in self._leases:
+                return
             self._leases[key] = _LeaseReports(last_seq, last_seq)
             self._write([["known", *key, last_seq, last_seq, False]], durable=True)
 

@@ -68,15 +68,17 @@ class RunTable:
         killed, unstarted = [], []
         for files in self._store.leftovers():
             goes_on = self._driver.reclaim(files)
+            ended = self._buffer.ended(files.key)
+            if goes_on and not ended:
+                # Also a run whose acceptance has no answer here: only a loss of power takes the
+                # note of the answer and leaves the run.
+                self.adopt(files)
+                continue
             if not self._buffer.accepted(files.key):
                 # Nothing was started. The first lease call does not name it, so it goes back free
                 # of charge.
                 unstarted.append(files.key)
                 self.discard(files)
-                continue
-            ended = self._buffer.ended(files.key)
-            if goes_on and not ended:
-                self.adopt(files)
                 continue
             run = Run(files, None, Phase.ENDED)
             self.runs[files.key] = run

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from executor.clock import boottime
+from executor.clock import boot_id, boottime
 from executor.failpoints import failpoint
 
 ID_LENGTH = 64
@@ -31,7 +31,6 @@ class StateDir:
         self.path = path
         self.runs = path / "runs"
         self.reports = path / "reports"
-        self.is_new = not (path / "incarnation").exists()
         for directory in (path, self.runs, self.reports):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._turned_at = -TURN_SECONDS
@@ -41,6 +40,22 @@ class StateDir:
         except BlockingIOError:
             self._lock.close()
             raise StateDirTakenError(path) from None
+
+    def is_whole(self) -> bool:
+        """Return whether it tells of all runs that earlier agents left.
+
+        A new one may stand in for one that is lost. After a loss of power what was not synced may
+        be lost.
+        """
+        try:
+            return (self.path / "boot").read_text("ascii") == boot_id()
+        except (FileNotFoundError, UnicodeDecodeError):
+            return False
+
+    def note_whole(self) -> None:
+        """Record that it tells of all runs there are, until the machine boots again."""
+        with suppress(OSError):
+            replace_file(self.path / "boot", boot_id().encode("ascii"), durable=True)
 
     def note_answer(self) -> None:
         """Record by the time of a file that the server has just answered this agent."""

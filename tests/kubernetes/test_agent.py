@@ -1,7 +1,9 @@
 """Agents come and go, and fail, while pods go on."""
 
+import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,46 @@ def test_pods_outlive_an_agent_that_is_killed(
     assert session.settled == "reported"
     assert session.final["status"] == "TERMINATED"
     assert session.log == b"up\ndown\n"
+    until(lambda: not agent.pods_of(session))
+
+
+def _forget_answers(state: Path) -> None:
+    journal = state / "reports" / "journal"
+    entries = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [entry[0] for entry in entries if entry[0] == "answered"], entries
+    kept = [entry for entry in entries if entry[0] != "answered"]
+    journal.write_text("".join(json.dumps(entry) + "\n" for entry in kept))
+
+
+def _forget_place(state: Path) -> None:
+    (record,) = (state / "runs").glob("*/run.json")
+    record.write_text(json.dumps({**json.loads(record.read_text()), "process": None}))
+
+
+def _forget_runs(state: Path) -> None:
+    shutil.rmtree(state / "runs")
+
+
+@pytest.mark.parametrize("lose", [_forget_answers, _forget_place, _forget_runs])
+def test_pods_outlive_a_loss_of_power(
+    server: FakeServer, agent: PodAgent, lose: Callable[[Path], None]
+) -> None:
+    """What the agent had not synced is gone: its first call names the run all the same."""
+    session = submit(server, LONG)
+    server.wait_for(lambda: b"up" in session.log)
+    server.wait_for(lambda: _last_lease(server)["runs"] != [])
+    agent.kill()
+    lose(agent.state)
+    (agent.state / "boot").write_text("another")
+    calls = len(server.calls)
+    agent.start()
+    server.wait_settled(session)
+
+    named = [len(body["runs"]) for verb, body in server.calls[calls:] if verb == "lease"]
+    assert named[0] == 1
+    assert session.statuses[-1] == "TERMINATED"
+    assert session.log.endswith(b"down\n")
+    assert session.leases == 1
     until(lambda: not agent.pods_of(session))
 
 

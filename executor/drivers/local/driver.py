@@ -17,7 +17,7 @@ from typing import Any
 
 from reprise_client.wire import LeaseKey, Node, Spec
 
-from executor.clock import boottime
+from executor.clock import boot_id, boottime
 from executor.drivers.local import environment, processes
 from executor.drivers.local.isolation import Isolation
 from executor.drivers.local.processes import Family
@@ -168,7 +168,7 @@ class LocalDriver:
 
     def reclaim(self, files: RunFiles) -> bool:
         process = files.read_process() or {}
-        same_boot = process.get("boot_id") == processes.boot_id()
+        same_boot = process.get("boot_id") == boot_id()
         family = Family(
             environment.marks(files),
             files.path.resolve(),
@@ -212,7 +212,7 @@ class LocalDriver:
             {
                 "pid": family.leader,
                 "start_time": family.leader_start,
-                "boot_id": processes.boot_id(),
+                "boot_id": boot_id(),
                 "user": family.user,
             }
         )

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -43,11 +42,6 @@ class Family:
     leader: int | None = None
     leader_start: int | None = None
     user: int | None = None
-
-
-@cache
-def boot_id() -> str:
-    return (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
 def read_process(pid: int) -> Process | None:
