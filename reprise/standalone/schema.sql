@@ -2117,6 +2117,7 @@ CREATE INDEX decision_over_budget ON public.sessions_app_retrydecision USING btr
 CREATE INDEX decision_parked ON public.sessions_app_retrydecision USING btree (due_at, session_id) WHERE (((held_for)::text = 'parked'::text) AND ((state)::text = 'held'::text));
 CREATE INDEX decision_scheduled ON public.sessions_app_retrydecision USING btree (project_id, session_id NULLS FIRST) WHERE ((state)::text = 'scheduled'::text);
 CREATE INDEX decision_switched ON public.sessions_app_retrydecision USING btree (project_id, session_id) WHERE (((held_for)::text = ANY ((ARRAY[''::character varying, 'switch'::character varying])::text[])) AND ((state)::text = 'held'::text));
+CREATE INDEX decision_switched_by_hand ON public.sessions_app_retrydecision USING btree (project_id, session_id) WHERE (((held_for)::text = ANY ((ARRAY[''::character varying, 'switch'::character varying])::text[])) AND ((state)::text = 'held'::text) AND (NOT ((requested_by)::text = ''::text)));
 CREATE INDEX dependency_of ON public.sessions_app_dependency USING btree (on_root, root_id);
 CREATE INDEX dependency_open ON public.sessions_app_dependency USING btree (on_root, root_id) WHERE ((outcome)::text = ''::text);
 CREATE UNIQUE INDEX dependency_unique ON public.sessions_app_dependency USING btree (root_id, on_root);
@@ -2614,4 +2615,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0089_failure_totals', now()),
     ('sessions_app', '0090_charges_side_by_side', now()),
     ('sessions_app', '0091_dispatch_looks_less', now()),
-    ('sessions_app', '0092_attempts_by_root', now());
+    ('sessions_app', '0092_attempts_by_root', now()),
+    ('sessions_app', '0093_held_by_hand', now());

@@ -24,25 +24,35 @@ _CLAIM_RESUMABLE = """
     )
     SELECT d.session_id FROM holding h JOIN sessions_app_project p ON p.id = h.project_id
     JOIN LATERAL (
-        SELECT session_id FROM sessions_app_retrydecision
-        WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
-        ORDER BY session_id LIMIT %(limit)s
+        SELECT coalesce(bool_or(w.mode = 'off'), false) AS off,
+            coalesce(bool_or(w.mode = 'paused'), false) AS paused
+        FROM sessions_app_retrysettings w
+        WHERE w.domain_id IS NULL AND w.project_id IS NULL
+            OR w.domain_id = p.domain_id OR w.project_id = p.id
+    ) m ON NOT m.off
+    JOIN LATERAL (
+        (SELECT session_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
+                AND NOT m.paused
+            ORDER BY session_id LIMIT %(limit)s)
+        UNION ALL
+        (SELECT session_id FROM sessions_app_retrydecision
+            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
+                AND requested_by <> '' AND m.paused
+            ORDER BY session_id LIMIT %(limit)s)
     ) d ON true
     JOIN sessions_app_session s ON s.id = d.session_id
     JOIN sessions_app_session r ON r.id = s.root_id
-    WHERE NOT EXISTS (
-        SELECT FROM sessions_app_retrysettings w WHERE w.mode <> 'on' AND (
-            w.domain_id IS NULL AND w.project_id IS NULL
-            OR w.domain_id = p.domain_id OR w.project_id = p.id))
     LIMIT %(limit)s
     FOR NO KEY UPDATE OF r SKIP LOCKED
 """
 
 
 def claim_resumable(limit: int) -> list[UUID]:
-    """Lock the roots of at most `limit` retries that a switch holds though all are on.
+    """Lock the roots of at most `limit` retries that a switch holds though none need hold them.
 
-    Return the ids of their sessions. What anything else holds is left to its own release.
+    Where retries are paused, those are retries by hand. Return the ids of their sessions. What
+    anything else holds is left to its own release.
     """
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM_RESUMABLE, {"limit": limit})

@@ -94,6 +94,12 @@ class RetryDecision(models.Model):
                 name="decision_switched",
             ),
             models.Index(
+                "project_id",
+                "session",
+                condition=Q(state="held", held_for__in=BY_SWITCH) & ~Q(requested_by=""),
+                name="decision_switched_by_hand",
+            ),
+            models.Index(
                 "due_at",
                 "session",
                 condition=Q(state="held", held_for="parked"),

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from retry.storm_limits import StormLimits
 from sessions_app import wakeups
@@ -34,6 +35,7 @@ from sessions_app.services.chains.manual_retry import (
 )
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.chains.storm_slots import slots_reserve
+from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 from tests.factories import policy, queue, settle, submit, tip
@@ -50,6 +52,10 @@ def limits(cluster: int | None = None, queue: int | None = None) -> None:
         project=None,
         defaults={"retries_per_minute": cluster, "queue_retries_per_minute": queue},
     )
+
+
+def switch(mode: Mode) -> None:
+    RetrySettings.objects.update_or_create(domain=None, project=None, defaults={"mode": mode})
 
 
 def due(at: Project, owner: User, count: int, **fields: Any) -> list[Session]:
@@ -234,6 +240,25 @@ def test_a_postponed_retry_that_is_brought_forward_frees_its_slot(at: Project, o
     session_retry(first.pk, first.pk, by="ann")
     taken = dict(RetrySlots.objects.values_list("minute", "taken"))
     assert [taken[minute] for minute in minutes] == [0, 1]
+    assert check_all() == []
+
+
+@pytest.mark.django_db
+def test_paused_lets_go_of_retries_by_hand_that_off_held(at: Project, owner: User) -> None:
+    automatic, *by_hand = [*due(at, owner, 1), *due(at, owner, 2, retry_policy={"max_retries": 0})]
+    limits(cluster=1)
+    sessions_retry_paced({each.pk: each.pk for each in by_hand}, by="ann")
+    late = Session.objects.get(pk__in=[each.pk for each in by_hand], retry_state="scheduled")
+    due_again(automatic, late)
+    switch(Mode.OFF)
+    assert (retries_dispatch().held, held_resume()) == (2, 0)
+    switch(Mode.PAUSED)
+    assert (held_resume(), held_resume()) == (1, 0)
+    states = Session.objects.in_bulk([automatic.pk, late.pk])
+    assert states[late.pk].retry_state == "scheduled"
+    assert states[automatic.pk].retry_state == "held"
+    switch(Mode.ON)
+    assert held_resume() == 1
     assert check_all() == []
 
 

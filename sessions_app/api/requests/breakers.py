@@ -3,16 +3,16 @@
 from typing import Annotated
 
 from django.db.models import QuerySet
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StrictStr
+from pydantic import BeforeValidator, Field, StrictBool, StrictStr
 
-from sessions_app.api.requests.bodies import MAX_REASON, ProjectAddress, one_line
+from sessions_app.api.requests.bodies import MAX_REASON, OneLine, ProjectAddress
 from sessions_app.api.requests.queries import PageQuery, Text, lowered
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.models import Breaker
 from sessions_app.models.breakers import BreakerState
 
 _KEY = r"^[0-9a-f]{12}$"
-_Reason = Annotated[StrictStr, Field(max_length=MAX_REASON), AfterValidator(one_line)]
+_Reason = Annotated[OneLine, Field(max_length=MAX_REASON)]
 
 
 class BreakerFilter(PageQuery):

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.db import IntegrityError, connection
 
 from retry.engine.budgets import SCHEDULER_BUDGET
-from retry.engine.decide import Mode
 from sessions_app import wakeups
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import together
@@ -29,7 +28,7 @@ from sessions_app.services.chains.children import Retry, children_create
 from sessions_app.services.chains.decisions import decisions_postpone
 from sessions_app.services.chains.over_budget import retries_hold_over_budget
 from sessions_app.services.chains.storm_slots import slots_count, slots_reserve
-from sessions_app.services.chains.switch_holds import switch_hold
+from sessions_app.services.chains.switch_holds import switch_hold, switch_holds
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
 BATCH = 200
@@ -79,7 +78,7 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     due = [session for session, _ in found.retries]
     decisions = {session.id: decision for session, decision in found.retries}
     scopes = scopes_in(found.about, (session.project_id for session in due))
-    held = [s for s in due if _is_held(scopes[s.project_id], decisions[s.id])]
+    held = [s for s in due if switch_holds(scopes[s.project_id], decisions[s.id])]
     passed = {session.id for session in held}
     broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
     passed |= {session.id for session, _ in broken}
@@ -97,12 +96,6 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
         children_create([_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
         gate.charge(sent)
     return DispatchResult(len(due), len(sent), len(passed) + len(over), len(late))
-
-
-def _is_held(scope: RetryScope, decision: StoredDecision) -> bool:
-    mode = scope.settings.mode
-    # A manual retry continues while retries are paused, as it would have without a slot.
-    return mode is Mode.OFF or (mode is Mode.PAUSED and not decision.requested_by)
 
 
 def _retry(session: LockedSession, decision: StoredDecision) -> Retry:

@@ -1,4 +1,4 @@
-"""Retries that wait for a switch: held where retries are off or paused, let go where all are on."""
+"""Retries that wait for a switch: which ones it holds, and when they are let go."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,9 +8,10 @@ from retry.engine.decision import SWITCH
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
-from sessions_app.in_force.retry_scope import retry_scopes
+from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.locks import (
     LockedSession,
+    StoredDecision,
     claim_resumable,
     database_now,
     lock_sessions,
@@ -22,8 +23,15 @@ from sessions_app.services.write.transitions import Change, Event, sessions_chan
 BATCH = 200
 
 
+def switch_holds(scope: RetryScope, decision: StoredDecision) -> bool:
+    """Return whether the switch holds a waiting retry. Where retries are paused, people may still
+    retry by hand."""
+    mode = scope.settings.mode
+    return mode is Mode.OFF or (mode is Mode.PAUSED and not decision.requested_by)
+
+
 def switch_hold(sessions: Sequence[LockedSession], *, now: datetime) -> None:
-    """Hold the retries of failed sessions until retries are on again."""
+    """Hold the retries of failed sessions until the switch lets them go."""
     if not sessions:
         return
     decisions_hold([Hold(session.id, SWITCH) for session in sessions], now=now)
@@ -38,7 +46,7 @@ def switch_hold(sessions: Sequence[LockedSession], *, now: datetime) -> None:
 
 
 def held_resume(limit: int = BATCH) -> int:
-    """Put retries that a switch held back into the index if all are on. Return their number.
+    """Put retries that a switch held, and holds no more, back into the index. Return their number.
 
     Overdue ones get their slots under the storm limits when they are dispatched.
     """
@@ -57,10 +65,10 @@ def _resume(limit: int) -> int:
     ready = [
         s
         for s in sessions
-        if decisions[s.id].switched and scopes[s.project_id].settings.mode is Mode.ON
+        if decisions[s.id].switched and not switch_holds(scopes[s.project_id], decisions[s.id])
     ]
     decisions_resume([session.id for session in ready], now=now)
-    facts = {"reason": "retries are on again", "decision": {"state": "scheduled"}}
+    facts = {"reason": "the switch holds it no more", "decision": {"state": "scheduled"}}
     event = Event("session.retry_scheduled", facts)
     sessions_change(
         [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
