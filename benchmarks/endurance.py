@@ -1,8 +1,9 @@
 """Endurance: a steady load for many minutes, to see whether anything grows.
 
 The same processes as in `end_to_end.py` get sessions at a steady rate, whether they keep up or not.
-A tenth of the attempts fail, and are retried after a millisecond. Each look (every 10 s, or twelve
-in a short run) reads attempts that ended, how late retries were, memory of each process, dead rows,
+A tenth of the attempts fail, and are retried after a millisecond. The same load comes for ten
+minutes before, until each connection to PostgreSQL has planned what it will ask. Each look (every
+10 s, or twelve in a short run) reads attempts that ended, how late retries were, memory of each process, dead rows,
 vacuums and sizes of all tables and indexes. A client of its own gets one session and one page of a
 list, 20 times a second each. The JSON line says whether the load was held, and if not, why:
 
@@ -13,7 +14,7 @@ list, 20 times a second each. The JSON line says whether the load was held, and 
 
 Autovacuum and retention run as shipped. To be run by hand.
 
-    python -m benchmarks.endurance [--rate 500] [--minutes 20] [--web-processes N]
+    python -m benchmarks.endurance [--rate 500] [--minutes 20] [--warm-up 10] [--web-processes N]
 """
 
 import argparse
@@ -90,7 +91,8 @@ def main() -> None:
     """Print one JSON line; progress goes to stderr."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=float, default=500.0, help="attempts a second")
-    parser.add_argument("--minutes", type=float, default=20.0, help="minutes of the load")
+    parser.add_argument("--minutes", type=float, default=20.0, help="minutes that are judged")
+    parser.add_argument("--warm-up", type=float, default=10.0, help="minutes of load before them")
     parser.add_argument("--web-processes", type=int, help="of standalone; its own default if not")
     given = parser.parse_args()
     with (
@@ -103,17 +105,22 @@ def main() -> None:
         roots = {name: list(pids) for name, pids in system.processes.items()}
         watch = Watch(connection, roots)
         load.checkpoint(url)
-        seconds = 60 * given.minutes
-        with _probes(access, seconds) as probes:
-            offered, looks = _endure(watch, access, rate=given.rate, seconds=seconds)
+        seconds, warm_up = 60 * given.minutes, 60 * given.warm_up
+        with _probes(access, warm_up + seconds) as probes:
+            offered, looks = _endure(
+                watch, access, rate=given.rate, seconds=seconds, warm_up=warm_up
+            )
         wrong = _unfinished(system) or _not_as_offered(connection, offered.sent)
     print(json.dumps(_result(looks, offered, probes, wrong, given.rate)))
 
 
 def _endure(
-    watch: Watch, access: dict[str, str], *, rate: float, seconds: float
+    watch: Watch, access: dict[str, str], *, rate: float, seconds: float, warm_up: float
 ) -> tuple[Offered, list[Look]]:
-    """Offer the load for so many seconds, and look at the system meanwhile."""
+    """Offer the load for so many seconds, and look at the system meanwhile.
+
+    Return only the looks after the warm-up, whose times begin with it.
+    """
     looks = []
     with Client(access["url"], access["token"], load.PROJECT) as client:
         offered = Offered(client, rate * FAILING / (FAILING + 1))
@@ -121,21 +128,22 @@ def _endure(
         began = time.monotonic()
         thread.start()
         every = min(LOOK_SECONDS, seconds / LEAST_LOOKS)
-        for number in range(1, round(seconds / every) + 1):
+        warm = round(warm_up / every)
+        for number in range(1, warm + round(seconds / every) + 1):
             time.sleep(max(0.0, began + number * every - time.monotonic()))
-            looks.append(watch.look(time.monotonic() - began))
-            _show(looks)
+            looks.append(watch.look(time.monotonic() - began - warm * every))
+            _show(looks, every)
             if offered.error is not None:
                 break
         offered.stopped.set()
         thread.join()
     if offered.error is not None:
         raise offered.error
-    return offered, looks
+    return offered, looks[warm:]
 
 
-def _show(looks: list[Look]) -> None:
-    now, before = looks[-1], looks[-2].at if len(looks) > 1 else 0.0
+def _show(looks: list[Look], every: float) -> None:
+    now, before = looks[-1], looks[-2].at if len(looks) > 1 else looks[-1].at - every
     dead = max(now.tables.items(), key=lambda item: item[1].dead)
     sizes = sum(each.size for kind in (now.tables, now.indexes) for each in kind.values())
     print(
