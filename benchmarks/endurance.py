@@ -3,9 +3,10 @@
 The same processes as in `end_to_end.py` get sessions at a steady rate, whether they keep up or not.
 A tenth of the attempts fail, and are retried after a millisecond. The same load comes for ten
 minutes before, until each connection to PostgreSQL has planned what it will ask. Each look (every
-10 s, or twelve in a short run) reads attempts that ended, how late retries were, memory of each process, dead rows,
-vacuums and sizes of all tables and indexes. A client of its own gets one session and one page of a
-list, 20 times a second each. The JSON line says whether the load was held, and if not, why:
+10 s, or twelve in a short run) reads attempts that ended, how late retries were, memory of each
+process, dead rows, vacuums and sizes of all tables and indexes. A client of its own gets one
+session and one page of a list, 20 times a second each. The JSON line says whether the load was
+held, and if not, why:
 
 * at least 98 % of the rate, and p99 of get and list below 150 ms in the last minute;
 * memory of no process 5 % and 8 MB above that of the second quarter in the last quarter;
