@@ -7,14 +7,11 @@ beginning, behind a line that says how much is missing.
 """
 
 import json
-import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from executor.runs import RunFiles
 from executor.state import replace_file
-
-log = logging.getLogger(__name__)
 
 STEP = 1024 * 1024
 """Least number of bytes to free at a time."""
@@ -59,7 +56,6 @@ class LogEnd:
         if keep_from - self.freed < STEP:
             return True
         if size > LARGEST or not files.free_output(self.freed, keep_from):
-            log.error("cannot keep the end of the output of session %s", files.key)
             return False
         self.freed = keep_from
         return True

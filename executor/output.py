@@ -14,6 +14,7 @@ from reprise_client.wire import Chunk, ChunkOutcome, LeaseKey, SupersededError
 from executor.clock import boottime
 from executor.connection import Connection, RetryPauses
 from executor.failpoints import failpoint
+from executor.failure_tail import TAIL_BYTES
 from executor.inbox import Inbox, OutputShipped, TakenOver
 from executor.log_end import MARKER_BYTES, LogEnd
 from executor.progress import ProgressBook
@@ -26,6 +27,8 @@ TICK = 0.5
 CHUNK = 256 * 1024
 SMALLEST_CHUNK = 4096
 CHUNKS = 16
+KEPT = 4 * TAIL_BYTES
+"""Bytes of an output that stay though nobody wants more of it."""
 REPORT_WAITS = 3.0
 OUTPUT_WAITS = 600.0
 REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})
@@ -35,7 +38,8 @@ REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})
 class _Stream:
     """The output of one run.
 
-    `due`: when to look for more (boot time). `muted`: nothing more of it will be sent. `end`: set
+    `due`: when to look for more (boot time). `muted`: nothing more of it will be sent, and of what
+    it has written only `kept` stays, for the signature of its failure. `end`: set
     once the server has the beginning; the rest is then sent after the end of the run. `refused_at`:
     when the server first refused the rest of an ended run's output. `let_go`: the run's end no
     longer waits for it. `progress` reads the output, too, before any of it is cut.
@@ -49,6 +53,7 @@ class _Stream:
     refused_at: float | None = None
     let_go: bool = False
     end: LogEnd | None = None
+    kept: LogEnd = field(default_factory=lambda: LogEnd(0, KEPT))
     progress: ProgressBook = field(default_factory=ProgressBook)
 
     def next_chunk(self, size: int) -> Chunk | None:
@@ -56,20 +61,27 @@ class _Stream:
             # The report of the end reads the rest.
             self.progress.read(self.files)
         if self.muted:
-            # Nobody will read it, and a run may write for days.
-            if self.files.output_size():
-                self.files.empty_output()
-                self.progress.emptied(self.files.key)
+            if not self.finished:
+                self._free()
             return None
         if self.end is None:
             data = self.files.read_output(self.offset, size)
             return Chunk(self.files.key, self.offset, data) if data else None
         if not self.finished:
             self.muted = not self.end.roll(self.files)
+            if self.muted:
+                log.error("cannot keep the end of the output of session %s", self.files.key)
             return None
         self.offset = max(self.offset, self.end.after)
         data = self.end.read(self.files, self.offset, size)
         return Chunk(self.files.key, self.offset, data, tail=True) if data else None
+
+    def _free(self) -> None:
+        """Free what nobody will read: a run may write for days."""
+        if not self.kept.roll(self.files):
+            self.files.empty_output()
+            self.progress.emptied(self.files.key)
+            self.kept.freed = 0
 
     def answered(self, chunk: Chunk, outcome: ChunkOutcome) -> None:
         """Apply the server's answer to a chunk, unless that was "busy"."""

@@ -2114,6 +2114,7 @@ CREATE INDEX breaker_open ON public.sessions_app_breaker USING btree (project_id
 CREATE INDEX decision_breaker ON public.sessions_app_retrydecision USING btree (held_key, due_at, session_id) WHERE (((held_for)::text = 'breaker'::text) AND ((state)::text = 'held'::text));
 CREATE INDEX decision_due ON public.sessions_app_retrydecision USING btree (due_at, session_id) WHERE ((state)::text = 'scheduled'::text);
 CREATE INDEX decision_over_budget ON public.sessions_app_retrydecision USING btree (held_key, held_order, session_id) WHERE (((held_for)::text = 'shared_budget'::text) AND ((state)::text = 'held'::text));
+CREATE INDEX decision_paced ON public.sessions_app_retrydecision USING btree (due_at) WHERE (paced AND ((state)::text = 'scheduled'::text));
 CREATE INDEX decision_parked ON public.sessions_app_retrydecision USING btree (due_at, session_id) WHERE (((held_for)::text = 'parked'::text) AND ((state)::text = 'held'::text));
 CREATE INDEX decision_scheduled ON public.sessions_app_retrydecision USING btree (project_id, session_id NULLS FIRST) WHERE ((state)::text = 'scheduled'::text);
 CREATE INDEX decision_switched ON public.sessions_app_retrydecision USING btree (project_id, session_id) WHERE (((held_for)::text = ANY ((ARRAY[''::character varying, 'switch'::character varying])::text[])) AND ((state)::text = 'held'::text));
@@ -2616,4 +2617,4 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0090_charges_side_by_side', now()),
     ('sessions_app', '0091_dispatch_looks_less', now()),
     ('sessions_app', '0092_attempts_by_root', now()),
-    ('sessions_app', '0093_held_by_hand', now());
+    ('sessions_app', '0093_by_hand_and_paced', now());

@@ -88,6 +88,9 @@ class RetryDecision(models.Model):
                 name="decision_scheduled",
             ),
             models.Index(
+                "due_at", condition=Q(state="scheduled", paced=True), name="decision_paced"
+            ),
+            models.Index(
                 "project_id",
                 "session",
                 condition=Q(state="held", held_for__in=BY_SWITCH),

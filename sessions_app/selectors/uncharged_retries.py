@@ -14,13 +14,20 @@ from sessions_app.db.bulk import array, columns
 from sessions_app.in_force.shared_budgets import PLATFORM, UNCOUNTED
 from sessions_app.selectors.retry_budgets import standings_of
 
-# The limit ends it: of more than there is room for, the number says nothing.
+# Two parts, since each has an index: retries that come later and have no slot are not read. The
+# limit ends it: of more than there is room for, the number says nothing.
 _UNCHARGED = """
     SELECT v.scope, (SELECT count(*) FROM (
-        SELECT FROM sessions_app_retrydecision d
+        SELECT FROM (
+            SELECT * FROM sessions_app_retrydecision
+            WHERE state = 'scheduled' AND due_at <= %(due)s
+            UNION ALL
+            SELECT * FROM sessions_app_retrydecision
+            WHERE state = 'scheduled' AND paced AND (due_at <= %(due)s) IS NOT TRUE
+        ) d
         JOIN sessions_app_session s ON s.id = d.session_id
         JOIN sessions_app_project p ON p.id = d.project_id
-        WHERE d.state = 'scheduled' AND (d.paced OR d.due_at <= %(due)s) AND d.requested_by = ''
+        WHERE d.requested_by = ''
             AND NOT d.paid_by = ANY(%(uncounted)s::text[])
             AND (v.platform OR NOT d.cause = ANY(%(platform)s::text[]))
             AND NOT d.session_id = ANY(%(without)s::uuid[])

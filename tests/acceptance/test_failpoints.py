@@ -504,7 +504,14 @@ def _failed_over_beside(lives: Lives, name: str) -> None:
     ):
         (before,) = connection.execute(recorded).fetchone() or (0,)
         connection.execute("UPDATE reprise_knownserver SET timeline = timeline - 1")
-        connect = "from django.db import connection; connection.ensure_connection()"
+        # With a second connection, which finds the database safe, the process may end before the
+        # thread of the first one dies.
+        connect = """
+            from django.conf import settings
+            from django.db import connection
+            settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"] = 1
+            connection.ensure_connection()
+        """
         lives.run_beside(connect, failpoint=name)
         known = connection.execute("SELECT reprise_server_known()").fetchone()
         assert known == (name == "failover.after_commit",)

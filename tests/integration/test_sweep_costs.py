@@ -22,6 +22,7 @@ from sessions_app.eventlog import places
 from sessions_app.eventlog.places import position_here, stretch_range
 from sessions_app.locks import claims
 from sessions_app.models import Project, RetryDecision, RetrySettings, Session
+from sessions_app.selectors import uncharged_retries
 from sessions_app.services.breakers.sweep import breakers_sweep
 from sessions_app.services.budgets.sweep import budgets_sweep
 from sessions_app.services.chains.breaker_holds import breaker_held_resume
@@ -98,6 +99,21 @@ def test_a_switch_above_holds_them(above: str) -> None:
     assert held_resume() == 0
     switch(Mode.ON, **scope)
     assert held_resume() == 1
+
+
+def test_retries_that_come_later_without_a_slot_are_not_read() -> None:
+    at = project()
+    owner = user(superuser=True)
+    later = policy(retry_delay=900)
+    sessions = [submit(at, owner=owner, retry_policy=later) for _ in range(MANY)]
+    sessions_settle({session.pk: End(Termination(exit_code=1)) for session in sessions})
+    RetryDecision.objects.filter(session=sessions[0]).update(paced=True)
+    asked: dict[str, list[object]] = {
+        "scopes": ["cluster"], "levels": ["cluster"], "ids": [0], "rooms": [1000],
+        "platforms": [False], "uncounted": [], "platform": [], "without": [],
+    }  # fmt: skip
+    for due in (None, timezone.now()):
+        assert most_rows(uncharged_retries._UNCHARGED, {**asked, "due": due}) < MANY / 2
 
 
 def test_leases_of_executors_that_call_are_not_read() -> None:

@@ -147,6 +147,23 @@ def test_output_past_the_cap_is_not_sent(server: FakeServer) -> None:
     assert session.log_pieces == 1
 
 
+def test_an_output_past_the_cap_still_tells_why_its_run_failed(
+    server: FakeServer, agent: AgentProcess
+) -> None:
+    """What nobody will read takes no room on the disk, but for its end."""
+    server.log_cap = 1000
+    script = "head -c 9000000 /dev/zero | tr '\\0' x; echo; echo 'ValueError: no such column';"
+    session = shell(server, f"{script} while ! test -e go; do sleep 0.05; done; exit 1")
+    directory = agent.state / "runs" / f"{session.id}-1"
+    output = directory / "output"
+    until(lambda: output.exists() and output.stat().st_size > 9_000_000)
+    until(lambda: output.stat().st_blocks * 512 < 2_000_000)
+    (directory / "work" / "go").touch()
+    server.wait_settled(session)
+    assert session.final["log_tail"].endswith("ValueError: no such column\n")
+    assert len(session.log) == 1000
+
+
 def test_a_long_output_keeps_its_end(server: FakeServer) -> None:
     server.log_cap, server.log_tail = 100_000, 50_000
     script = "for n in range(40_000): print(f'line {n:094}')"

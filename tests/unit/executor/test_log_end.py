@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from reprise_client.wire import Chunk, ChunkOutcome, LeaseKey
 
+from executor.failure_tail import TAIL_BYTES, failure_tail
 from executor.log_end import STEP, LogEnd
 from executor.output import _Stream
 from executor.runs import RunFiles
@@ -67,13 +68,20 @@ def test_a_next_agent_goes_on_where_one_died(files: RunFiles) -> None:
     assert wanted == LogEnd(AFTER, SIZE).read(files, AFTER, SIZE)
 
 
-def test_a_server_that_takes_no_end_gets_none(files: RunFiles) -> None:
-    write(files, range(90_000))
+@pytest.mark.parametrize("frees", [True, False])
+def test_a_server_that_takes_no_end_gets_none(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch, frees: bool
+) -> None:
+    """What tells why the run failed stays, if the file system can free the bytes before it."""
+    written = write(files, range(90_000))
+    if not frees:
+        monkeypatch.setattr(RunFiles, "free_output", lambda *_: False)
     stream = _Stream(files, 0.0)
     known: ChunkOutcome = {"session_id": "s", "next_offset": 9, "full": True, "outcome": "applied"}
     stream.answered(Chunk(files.key, 0, b"x"), known)
     assert stream.next_chunk(MIB) is None
-    assert files.output_size() == 0
+    assert failure_tail(files) == (written[-TAIL_BYTES:].decode() if frees else "")
+    assert on_disk(files) < MIB
 
 
 def test_output_beyond_the_servers_room_is_sent_once(files: RunFiles) -> None:

@@ -1,4 +1,4 @@
-"""Retries by hand that a switch holds are found without those that it holds beside them."""
+"""Retries by hand that a switch holds, and those that wait for a slot, are found without the others."""
 
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
@@ -6,7 +6,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    # An index on a table that is large and written to all the time.
+    # Indexes on a table that is large and written to all the time.
     atomic = False
 
     dependencies = [("sessions_app", "0092_attempts_by_root")]
@@ -19,6 +19,12 @@ class Migration(migrations.Migration):
                 "session",
                 condition=Q(state="held", held_for__in=["", "switch"]) & ~Q(requested_by=""),
                 name="decision_switched_by_hand",
+            ),
+        ),
+        AddIndexConcurrently(
+            "retrydecision",
+            models.Index(
+                "due_at", condition=Q(state="scheduled", paced=True), name="decision_paced"
             ),
         ),
     ]
