@@ -7,6 +7,7 @@ post what it answers to the inbox.
 import logging
 import time
 from collections.abc import Iterable
+from math import inf
 
 from reprise_client.wire import Lease, LeaseKey, Outcome, Report, Stop
 
@@ -81,6 +82,9 @@ class Agent:
         self._book = LeaseBook()
         self._leasing = False
         self._began = boottime()
+        life = state.lease_life()
+        # Leases of runs that the files know are not to lapse while the cluster does not answer.
+        self._survey_until = self._began + (life[0] / 2 if life else inf)
         self._recovered = False
         self._found: list[LeaseKey] = []
         """What the driver has found before `_recover`, which knows what the files tell of it."""
@@ -103,8 +107,6 @@ class Agent:
         """Run the loop until the end and return the exit status of the process."""
         if self._state.is_whole():
             self._recover()
-        self._sender.start()
-        self._pump.start()
         while not self._done():
             self._state.note_turn()
             self._begin_leasing()
@@ -133,7 +135,10 @@ class Agent:
     # Start and stop
 
     def _recover(self) -> None:
-        """Go on with the runs that earlier agents left."""
+        """Go on with the runs that earlier agents left.
+
+        Nothing is sent before: an acceptance that is answered meanwhile would look like a run.
+        """
         self._recovered = True
         self._table.recover()
         for key in self._found:
@@ -142,6 +147,8 @@ class Agent:
             # They may go on for as long without a renewal as if this start had been one: the server
             # gives their sessions to nobody else before.
             self._term = Term(self._began, *life)
+        self._sender.start()
+        self._pump.start()
 
     def _adopt_found(self, key: LeaseKey) -> None:
         if self._recovered:
@@ -158,12 +165,14 @@ class Agent:
         if self._leasing or self._stop_times.began is not None:
             return
         if not self._recovered:
-            if not self._driver.surveyed:
+            surveyed = self._driver.surveyed
+            if not surveyed and boottime() < self._survey_until:
                 return
             # What the driver found may still be in its queue.
             self._observed(self._driver.poll(0))
             self._recover()
-            self._state.note_whole()
+            if surveyed:
+                self._state.note_whole()
         if self._buffer.empty():
             self._leasing = True
             self._keeper.start()

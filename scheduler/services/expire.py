@@ -64,11 +64,16 @@ _SILENT = f"""
     WHERE e.last_seen_at < clock_timestamp() - make_interval(secs => %s)
     ORDER BY l.session_id LIMIT %s
 """
-_UNCONFIRMED = """
-    SELECT l.session_id, l.fencing_token, coalesce(l.run_deadline < clock_timestamp(), false)
+# A pod's own deadline counts from its start: until then nothing ends a pod that waits for a node.
+_DEADLINE_PASSED = """
+    coalesce(l.run_deadline + (s.started_at - s.accepted_at) < clock_timestamp(), false)
+"""
+_UNCONFIRMED = f"""
+    SELECT l.session_id, l.fencing_token, {_DEADLINE_PASSED}
     FROM scheduler_lease l JOIN scheduler_executor e ON e.id = l.executor_id
+    JOIN sessions_app_session s ON s.id = l.session_id
     WHERE l.lost_at IS NOT NULL AND (
-        l.run_deadline < clock_timestamp()
+        {_DEADLINE_PASSED}
         OR coalesce(e.unconfirmed_after, %s) > 0 AND l.lost_at
             < clock_timestamp() - make_interval(secs => coalesce(e.unconfirmed_after, %s)))
     ORDER BY l.session_id LIMIT %s

@@ -99,6 +99,21 @@ def test_a_lost_run_is_over_when_its_own_deadline_has_passed(lost: Session) -> N
     assert "unfenced" not in event.data
 
 
+@pytest.mark.parametrize("started", [None, 100])
+def test_the_deadline_of_a_pod_that_waited_for_a_node_counts_from_its_start(
+    lost: Session, started: int | None
+) -> None:
+    Executor.objects.update(unconfirmed_after=0)
+    Lease.objects.update(run_deadline=ago(50))
+    accepted = reread(lost).accepted_at
+    assert accepted is not None
+    late = None if started is None else accepted + timedelta(seconds=started)
+    Session.objects.filter(pk=lost.pk).update(started_at=late)
+    assert leases_expire().settled == 0
+    Lease.objects.update(run_deadline=ago(101))
+    assert leases_expire().settled == (started is not None)
+
+
 def test_a_run_without_a_timeout_has_no_deadline(at: Project, played: Agent) -> None:
     running(played, submit(at))
     assert Lease.objects.get().run_deadline is None
