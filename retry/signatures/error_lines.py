@@ -14,10 +14,11 @@ from retry.signatures.more_lines import (
     with_more,
 )
 from retry.signatures.no_errors import without_none
+from retry.signatures.quoted_output import with_quoted
 from retry.signatures.ranks import TELLS, Rank, generic_word, has_words, is_noise, rank_of
 from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
-from retry.signatures.vague_lines import is_sum, is_vague, telling_words
+from retry.signatures.vague_lines import is_advice, is_count, is_sum, is_vague, telling_words
 
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
@@ -28,6 +29,7 @@ _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|d
 # What leads to others, and counts.
 _NO_LEAD = compiled(r":$|\b[0-9]+ (?:\w+ )?failed\b")
 _TIMES = compiled(r"^(?:real|user|sys)\s+[0-9]|^\++ |^[0-9.]+user [0-9.]+system ")
+_ORNAMENTS = (b"=", b"-", b"*", b"#", b"~")
 _RULES = b" \t=-_*#|+~"
 _MOST_JUDGED = 100
 """Lines that are judged at most, the last ones: a loop may print an error in each of its rounds."""
@@ -71,17 +73,37 @@ def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
     sure = best in {Rank.WEAKER, Rank.LIKE_ONE}
     if chosen < 0 or not (sure or has_words(lines[chosen]) or _has_words(output.text)):
         return None
-    told = _reason_above(lines, chosen) if sure else chosen
+    told = _better_line(lines, chosen, best)
     if told == chosen and _tells_little(lines, chosen, best):
         said = said_before(lines, chosen, _NEAR)
         if said is not None:
             return Failure(lines[said].strip(), b"", said)
-    failure = with_more(lines, told)
+    failure = with_quoted(lines, with_more(lines, told))
     sums = best is Rank.LIKE_ONE and told == chosen and is_sum(lines[chosen])
     before = _told_before(lines, chosen) if sums else None
     if before is None:
         return failure
     return Failure(lines[before].strip() + b"; " + failure.text, b"", chosen)
+
+
+def _better_line(lines: Sequence[bytes], at: int, rank: Rank) -> int:
+    """Return the line near this one that tells the reason, if this one does not."""
+    if rank in {Rank.WEAKER, Rank.LIKE_ONE}:
+        found = _reason_above(lines, at)
+        counts = found == at and is_count(lines[at])
+        below = range(at + 1, min(at + _NEAR, len(lines))) if counts else range(0)
+        return _telling_end(lines, below, found)
+    above = rank is Rank.ADDED and is_vague(lines[at])
+    return _telling_end(lines, range(max(at - _NEAR, 0), at) if above else range(0), at)
+
+
+def _telling_end(lines: Sequence[bytes], near: Sequence[int], at: int) -> int:
+    """Return the last of the lines near that say how all ended, but not without a reason."""
+    for each, told in last_matching(lines, near, TELLS):
+        plain = not told.lstrip().startswith(_ORNAMENTS) and len(telling_words(told)) > 1
+        if plain and rank_of(told) is Rank.ADDED and not (is_vague(told) or is_advice(told)):
+            return each
+    return at
 
 
 def _has_words(text: bytes) -> bool:

@@ -18,7 +18,7 @@ _ANY = compiled(
     rf"(?im){FAINT}|^\s*[A-Z][\w./+-]*: |exit|status|code|killed|fault|abort|terminat|hangup"
     r"|bus err|instruction|exception|trap"
 )
-_PROGRESS = compiled(r"[0-9]%|\.\.\.\s*$|[0-9] ?/ ?[0-9]|=\s*\S+.*=\s*\S")
+PROGRESS = compiled(r"[0-9]%|\.\.\.\s*$|[0-9] ?/ ?[0-9]|=\s*\S+.*=\s*\S")
 # `program: Words of a sentence`, without the numbers of progress.
 _SAYS = compiled(r"^\s*[A-Za-z][\w./+-]*: ([A-Za-z'\"`(-][^0-9=]*[^0-9=:.]\.?)$")
 _TELLING = 4
@@ -53,7 +53,7 @@ def _longer(lines: Sequence[bytes], at: int, above: Sequence[int]) -> int | None
 def _may_tell(line: bytes) -> bool:
     return (
         bool(telling_words(line))
-        and _PROGRESS.search(line) is None
+        and PROGRESS.search(line) is None
         and rank_of(line) in {Rank.NEVER, Rank.WEAKER}
         and not (is_elsewhere(line) or is_noise(line) or is_advice(line) or tells_of_none(line))
     )

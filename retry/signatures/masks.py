@@ -45,6 +45,15 @@ _UNITS = (
 )
 _PRE_RELEASE = r"(?:-(?:rc|alpha|beta|dev|pre|post|RC|SNAPSHOT|RELEASE|M)[.-]?[0-9]*\b)?"
 _CREDENTIAL = r"(?i)token|secret|passw|passphrase|key|authorization"
+# What stands behind the status of an answer: its phrase, or how and where it was asked.
+_STATUS = (
+    r"Bad (?:Request|Gateway)\b|Unauthorized\b|Anonymous\b|Forbidden\b"
+    r"|Not (?:Found|Acceptable|Implemented)\b|Method Not Allowed\b|Proxy Authentication\b"
+    r"|Request (?:Time|Entity|Header)|Conflict\b|Gone\b|Length Required\b|Precondition\b"
+    r"|Payload Too\b|Content Too\b|URI Too\b|Unsupported Media\b|(?:Requested )?Range Not\b"
+    r"|Unprocessable\b|Locked\b|Too Many Requests\b|Internal Server\b|Service Unavailable\b"
+    r"|Gateway Time|HTTP Version\b|(?:GET|HEAD|POST|PUT|PATCH|DELETE) (?:http|<path>|/)"
+)
 _HEX = r"[0-9a-fA-F]{6}"
 
 # What each step looks for, and before it what a text with that has in any case. Those are short, so
@@ -332,6 +341,7 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         ),
         to.kept_number,
     ),
+    (r"\b[45][0-9]{2} [A-Z]", compiled(rf"\b[45][0-9]{{2}} (?:{_STATUS})"), to.kept),
     (
         r"(?:[Ee]rror|ERROR)[\s:\[(]{1,2}[A-Z]{1,5}-?[0-9]|(?:ORA|TNS|PLS|LNK)-?[0-9]|SQLSTATE",
         compiled(
@@ -371,7 +381,8 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"((?i)\"(?:msg|message|error|err|reason|details?|exception)\"\s*:\s*"
             r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?"
             # Names in the code: which one is missing is another failure.
-            r"|\b(?:module named|no attribute|import name|undefined symbol:?|keyword argument) )?"
+            r"|\b(?:module named|no attribute|import name|undefined symbol:?|keyword argument"
+            r"|with message) )?"
             r"(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,

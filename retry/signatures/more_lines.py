@@ -15,6 +15,12 @@ _TITLE_ONLY = compiled(
     r"(?: \([^()]*\))?$|^Error occurred during initialization of \w+$"
     r"|^\W+\w*(?:Exception|Error) +: \w+$"
 )
+# Such a head of dbt, without the time: in which model the error below it is.
+_TITLE_ABOVE = compiled(r"^\W*(?:[0-9:]+\s+)?([A-Z]\w+ Error in \w+ \S+(?: \([^()]*\))?)$")
+# What javac says of an error, deeper than it.
+_LABEL = simple(r"(?:\[ERROR\])?+\s{2,}+((?:symbol|location|required|found|reason): .*)$")
+_MOST_BETWEEN = 3
+"""Lines between an error and its labels at most: the code, and what points to it."""
 # What S3 did not tell, after a comma.
 _EMPTY = (b", host id:", b", request id:")
 _STACK_FOLLOWS = b"error stack:"
@@ -62,7 +68,8 @@ def with_more(lines: Sequence[bytes], at: int) -> Failure:
     more = head or following.startswith(b"> ") or _TITLE_ONLY.search(line)
     if following and not is_generic(following) and (more or _goes_on(lines, at, following)):
         line += b" " + following
-    return Failure(with_details(line, lines[at + 1 : at + 4]), b"", at)
+    line = with_details(line, lines[at + 1 : at + 4])
+    return Failure(b" ".join([*_title_above(lines, at), line, *_labels(lines, at)]), b"", at)
 
 
 def is_continued(lines: Sequence[bytes], at: int) -> bool:
@@ -85,6 +92,22 @@ def leads_to_nothing(lines: Sequence[bytes], at: int) -> bool:
 def tells_below(lines: Sequence[bytes], at: int) -> bool:
     """Return whether the record of a vague line says more below it."""
     return bool(_fields(lines[at + 1 : at + 1 + _FIELDS]))
+
+
+def _title_above(lines: Sequence[bytes], at: int) -> list[bytes]:
+    """Return the title directly above a line that has none itself."""
+    match = _TITLE_ABOVE.search(lines[at - 1]) if at > 0 and lines[at - 1] else None
+    return [bytes(match.group(1)) + b":"] if match is not None else []
+
+
+def _labels(lines: Sequence[bytes], at: int) -> list[bytes]:
+    """Return the labelled lines below an error, which are of it; code may stand between."""
+    below = lines[at + 1 : at + 2 + _MOST_BETWEEN]
+    start = next((n for n, line in enumerate(below) if _LABEL.match(line)), None)
+    if start is None or not all(line[:1].isspace() for line in below[:start]):
+        return []
+    labels = takewhile(bool, map(_LABEL.match, lines[at + 1 + start : at + 3 + start]))
+    return [match.group(1) for match in labels if match is not None]
 
 
 def _following(lines: Sequence[bytes], at: int) -> bytes:

@@ -30,7 +30,7 @@ _LOOKS_LIKE_ONE_TEXT = (
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
 _WEAKER_TEXT = (
     r"exit|terminated|hangup|\bnot (?:in|an?)\b|could not|couldn't|can't|unable to|denied"
-    r"|refused|not found"
+    r"|refused|not found|failure in \w"
     r"|timed? ?out|abort|invalid"
     r"|undefined|unrecognized|unknown|violat|missing|not permitted|unreachable|exceed"
     r"|\btoo (?:many|few|great|large|small|long|short|high|low|big|old|deep)\b"
@@ -39,6 +39,14 @@ _WEAKER_TEXT = (
     r"|unauthorized|forbidden|oom|no such|does not exist"
     r"|not converged?\b|\bout of (?:range|bounds)\b|\bfails? to\b"
     r"|^ *STOP\b|\bERR! |unsatisfiable|\b(?:access|protection) fault\b|\bdata races?\b"
+    # The same in names of errors, whose words are not apart: `ContainerNotFound`, `NoSuchKey`.
+    # `IfNotPresent` tells no failure.
+    r"|(?-i:\b(?:[A-Z][a-z]+)+Not(?:[A-Z][a-z]*(?:ed|ble)|Found|Valid|Enough|Ready|Known|Exist)"
+    r"(?:\b|[A-Z])|\bNoSuch[A-Z]|\b(?:[A-Z][a-z]+)*OutOf(?:Memory|Bound|Range|Space|Disk|Sync"
+    r"|Resource|Quota|Time|Storage|Heap|Stack)"
+    r"|\b(?:[A-Z][a-z]+)*Too(?:Many|Large|Long|Small|Big|Deep|Old)\b"
+    # The head of an exception of Ruby or C++.
+    r"|^(?:\w+::)+[A-Z]\w*: \S)"
 )
 _WEAKER = compiled(rf"(?im){_WEAKER_TEXT}")
 _NOISE = compiled(
@@ -56,11 +64,14 @@ _NOISE = compiled(
 # Events of Kubernetes, as kubectl lists them.
 _EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s")
 # What was tried again.
-_AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b")
+# And what rustc adds to an error: it tells why only if the error itself does not.
+_AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b|^\s*= (?:note|help): ")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
     # The same of native code, of C++ without an address, and of Julia.
+    # What compilers say below an error: it is told with the error.
+    r"|^(?:\[ERROR\])?\s{2,}(?:symbol|location|required|found|reason): "
     r"|\+0x[0-9a-f]+\)? ?\[0x[0-9a-f]+\]$|^(?:[\w~]+::)+[\w~]+\([^()]*\)(?: const)?$"
     r"|^\s*\[[ 0-9]+\] .*(?: at \S+:[0-9]+|\[inlined\]$)"
     r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"
@@ -111,7 +122,7 @@ _ADDED_TEXT = (
     r"|^\[ERROR\] Failed to execute goal .*(?:Compilation failure|test failures)"
     r"|^(?:=+ )?[0-9]+ (?:failed|errors?|passed)\b.* in [0-9.]+s|^tar: (?:Error is not|Exiting"
     r"|Child)"
-    r"|^rsync error: (?:some|error in)|compilation aborted at|Configuring incomplete"
+    r"|^rsync error: (?:some|error in|unexplained)|compilation aborted at|Configuring incomplete"
     r"|^collect2: error|^(?:error: )?could not compile"
     r"|^error: aborting due to|^error: (?:subprocess-exited|metadata-generation)"
     r"|^fatal: (?:early EOF|index-pack failed|[Tt]he remote end hung up|fetch-pack)"
@@ -146,7 +157,9 @@ _ADDED_TEXT = (
     r"|^!+ .* !+$|^ERROR \S+[/.]\S+$"
     r"|^An? (?:[\w-]+ )?error (?:has )?occurred\b[^:(\[]*$|\berror (?:has )?occurred and\b"
     r"|(?i:\b(?:errors?|messages?|output|logs?|see) above\b"
-    r"|\bsee the [\w ]*\b(?:output|logs?|errors?)\b|\bunknown error\b[^0-9]*$)"
+    r"|\bsee the [\w ]*\b(?:output|logs?|errors?)\b|\bunknown error\b[^0-9]*$"
+    # rsync has only the code, which is that of the exit.
+    r"|\bunexplained error\b)"
     r"|\bSee [\w ]*\b[Ll]og for\b"
     r"|(?i:^\W*(?:\w+:)?\W*(?:for bug reports? )?please (?:contact|report|send|submit|file)\b"
     r"|\(if possible\)$)"

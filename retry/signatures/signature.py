@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,9 +17,11 @@ from retry.signatures.error_lines import (
 )
 from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import MOST_MASKED, masked
-from retry.signatures.ranks import generic_word
+from retry.signatures.native_stacks import with_native_place
+from retry.signatures.ranks import Rank, generic_word, rank_of
 from retry.signatures.stacks import last_head
-from retry.signatures.tracebacks import Failure, exceptions_of, last_told, place_masked
+from retry.signatures.tracebacks import Exceptions, Failure, exceptions_of, last_told, place_masked
+from retry.signatures.vague_lines import is_vague
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200
@@ -88,7 +91,8 @@ def _text_of(outputs: tuple[str, ...]) -> tuple[str, bool]:
         if failure is not None:
             # The shell writes the number of the process and its command beside the signal.
             signal = generic_word(failure.text)
-            return (signal or b"").decode("ascii") or _shown(failure), signal is not None
+            told = replace(failure, text=signal) if signal else failure
+            return _shown(told), signal is not None
     return "", True
 
 
@@ -110,14 +114,24 @@ def failure_in(output: str) -> Failure | None:
     if exceptions.told is not None:
         return exceptions.told
     over = exceptions.passed_over
-    return (
+    found = (
         last_head(read)
         or npm_error(read)
         or gpu_line(read, over)
-        or error_line(read, over)
+        or _error_before_end(read, exceptions)
         or exceptions.wrapper
         or last_line(read, over)
     )
+    return with_native_place(read, found)
+
+
+def _error_before_end(read: Output, exceptions: Exceptions) -> Failure | None:
+    """Return the line of an error, unless an exception that says how all ended tells as much."""
+    found = error_line(read, exceptions.passed_over)
+    if not exceptions.ended or found is None:
+        return found
+    line = read.lines[found.line]
+    return found if rank_of(line) >= Rank.WEAKER and not is_vague(line) else None
 
 
 def _shown(failure: Failure) -> str:

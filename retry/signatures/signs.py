@@ -14,7 +14,8 @@ LABEL = (
     r"|\[(?:rank|default|Rank |default_rank)[0-9]++\]:? ?"  # torchrun
     r"|\[[0-9]++(?:,[0-9]++)?\]<std(?:err|out)>:? ?"  # mpirun --tag-output, Horovod
     r"|\[[0-9]++\] "  # mpiexec -prepend-rank
-    r"|(?: {1,2})?+[0-9]++: "  # srun --label; three spaces stand before the causes of Rust
+    # srun --label; three spaces stand before the causes of Rust, and addresses in frames of Node.
+    r"|(?: {1,2})?+[0-9]++: (?!0x)"
     r"|\((?:[\w.:<>]++ )?pid=[0-9]++[^)\n]*+\) "  # Ray
     r"|\[[^\]\n(]*+\(pid [0-9]++\)\] "  # Metaflow
     r"|(?:STDERR|STDOUT|stderr|stdout|SUBPROCESS)(?: \||:) "
@@ -22,8 +23,8 @@ LABEL = (
     r"|E   (?:    )?"  # pytest
     r"|#[0-9]++ [0-9]++\.[0-9]++ "  # docker build
 )
-# RE2 reads the whole at once, and needs no possessive repetitions.
-_ANY_LABEL = LABEL.replace("++", "+").replace("*+", "*").replace("?+", "?")
+# RE2 reads the whole at once, needs no possessive repetitions, and does not look ahead.
+_ANY_LABEL = LABEL.replace("(?!0x)", "").replace("++", "+").replace("*+", "*").replace("?+", "?")
 
 _GPU = (
     r"RuntimeError:|OutOfMemoryError:|(?i:\bcuda (?:error|out of memory|driver|failure|runtime))"
@@ -31,6 +32,12 @@ _GPU = (
     r"|\bNCCL WARN\b|\bNCCL error\b|\bnccl\w*Error\b|Watchdog caught collective|\bNVRM: Xid\b"
 )
 GPU = compiled(_GPU)
+# Heads of native stacks; OpenFOAM's handler of a signal is in the stack itself.
+_NATIVE = (
+    r"Backtrace for this error:|\*\*\* Process received signal \*\*\*|\] Signal: "
+    r"|Program received signal|::sigHandler\("
+)
+NATIVE = compiled(_NATIVE)
 
 
 class Sign(IntEnum):
@@ -45,6 +52,7 @@ class Sign(IntEnum):
     STACK = 6
     NPM = 7
     GPU = 8
+    NATIVE = 9
 
 
 _PATTERNS = {
@@ -58,6 +66,7 @@ _PATTERNS = {
     r"|detected by the Java Runtime Environment|CallStack \(from HasCallStack\)",
     Sign.NPM: r"npm ",
     Sign.GPU: _GPU,
+    Sign.NATIVE: _NATIVE,
 }
 _FRAME = simple(r"\n[ \t]*+at ")
 _SET = SearchSet([_PATTERNS[sign] for sign in Sign])

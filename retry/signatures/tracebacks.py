@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from retry.signatures.engine import compiled, simple
+from retry.signatures.line_prefixes import Prefix
 from retry.signatures.lines import Output
+from retry.signatures.notebooks import frame_of_notebook, name_before
 from retry.signatures.ranks import Rank, rank_of
 from retry.signatures.signs import Sign
 from retry.signatures.vague_lines import is_vague
@@ -24,7 +26,13 @@ _RICH_FRAME = compiled(r"^\xe2\x94\x82 (\S+\.py):[0-9]+ in (\S+)")
 # Exceptions of those that only started the program that failed.
 _WRAPPERS = simple(
     r"(?:^|\.)(?:ChildFailedError|CalledProcessError|SystemExit|KeyboardInterrupt|SignalException"
-    r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]++\)|RayTaskError)\b"
+    r"|ProcessExitedException|Py4JJavaError|RayTaskError\([\w.]++\)|RayTaskError"
+    r"|PapermillExecutionError|CellExecutionError)\b"
+)
+# That something ended, with nothing behind it that tells why.
+_ENDED_ONLY = compiled(
+    r"(?i)\b(?:returned (?:a )?non-?zero exit(?: (?:status|code))?(?: -?[0-9]+)?"
+    r"|(?:exited|died|terminated) unexpectedly)\W*$"
 )
 _POINTS_ABOVE = simple(r".*\bSee (?:the )?(?:root cause above|stack trace for the root cause)")
 # That others failed, of which the output may have more.
@@ -45,7 +53,7 @@ _DETAILS_FOLLOW = simple(
     r"|ApiException: \([0-9]++\))$"
 )
 _INPUT = simple(r", input_(?:value|type)=.*|^HTTP response .*")
-_ERROR_OUTPUT = frozenset(
+ERROR_OUTPUT = frozenset(
     (b"stderr:", b"Stderr:", b"STDERR:", b"stderr output:", b"Standard error:", b"standard error:")
 )
 # Titles, and lines of a log that tell no error.
@@ -68,6 +76,8 @@ _MORE = 2
 _NUMBERS = simple(r"[0-9]++")
 _LONGEST_PLACE = 80
 _LONGEST_BLOCK = 120
+_NEAR_END = 40
+"""Lines above an exception that tells only an end in which the reason may stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,8 @@ class Exceptions:
     told: Failure | None = None
     wrapper: Failure | None = None
     passed_over: frozenset[int] = frozenset()
+    ended: bool = False
+    """Whether the wrapper says only that what it ran has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,7 @@ class _Exception:
     failure: Failure
     start: int
     wrapper: bool
+    ended: bool
 
 
 def exceptions_of(output: Output) -> Exceptions:
@@ -111,33 +124,66 @@ def exceptions_of(output: Output) -> Exceptions:
         root_cause = output.with_text(_ROOT_CAUSE)[0]
     passed_over: set[int] = set()
     in_block = wrapper = None
+    ended = False
     for start, end in zip(reversed(starts), reversed(ends), strict=True):
         found = _read(lines, start, end)
         if found is None:
             continue
+        if told := _cause_of_end(lines, starts, start, found):
+            return Exceptions(told, wrapper, frozenset(passed_over))
         if found.wrapper:
+            ended = ended or (found.ended and wrapper is None)
             wrapper = wrapper or found.failure
-            passed_over.update(range(max(found.start, 0), _block_end(lines, found.failure.line)))
+            passed_over.update(_passed_over(lines, found))
         elif start > root_cause:
             in_block = in_block or found.failure
         elif not _is_ignored(lines, start):
             told = _with_cause(lines, starts, start, found.failure)
             return Exceptions(told, wrapper, frozenset(passed_over))
-    return Exceptions(in_block, wrapper, frozenset(passed_over))
+    return Exceptions(in_block, wrapper, frozenset(passed_over), ended)
+
+
+def _passed_over(lines: Sequence[bytes], found: _Exception) -> Sequence[int]:
+    """Return the lines that are of a wrapper.
+
+    If it tells an end, what follows only tells it once more, and what is far above was survived.
+    """
+    start = max(found.start, 0)
+    if not found.ended:
+        return range(start, _block_end(lines, found.failure.line))
+    return [*range(start - _NEAR_END), *range(start, len(lines))]
 
 
 def _with_cause(
     lines: Sequence[bytes], starts: Sequence[int], start: int, told: Failure
 ) -> Failure:
     """Return an exception, and if it tells no reason, that which caused it."""
-    before = starts.index(start) - 1
-    if before < 0 or not _was_caused(lines, start) or not is_vague(told.text):
-        return told
-    cause = _read(lines, starts[before], start)
+    cause = _cause_of(lines, starts, start) if is_vague(told.text) else None
     if cause is None:
         return told
     text = told.text.rstrip(b".:") + b": " + cause.failure.text
     return Failure(text, told.place, told.line)
+
+
+def _cause_of_end(
+    lines: Sequence[bytes], starts: Sequence[int], start: int, found: _Exception
+) -> Failure | None:
+    """Return why something ended, if the exception before it tells that.
+
+    The place stays: a signal's exception is raised wherever the program happens to be.
+    """
+    cause = _cause_of(lines, starts, start) if found.ended else None
+    if cause is None or cause.wrapper:
+        return None
+    return Failure(cause.failure.text, found.failure.place, found.failure.line)
+
+
+def _cause_of(lines: Sequence[bytes], starts: Sequence[int], start: int) -> _Exception | None:
+    """Return the exception that caused that of the traceback which starts there."""
+    before = starts.index(start) - 1
+    if before < 0 or not _was_caused(lines, start):
+        return None
+    return _read(lines, starts[before], start)
 
 
 def last_told(tail: bytes) -> Failure | None:
@@ -186,20 +232,24 @@ def _read(lines: Sequence[bytes], start: int, end: int) -> _Exception | None:
     """Return the exception at the end of the traceback whose head is the line `start`."""
     head = lines[start] if start >= 0 else b""
     headed = start >= 0
-    prefix = head[: head.find(_HEADER)] if headed else b""
-    if b"\xe2\x95\xad" in prefix:
+    before = head[: head.find(_HEADER)] if headed else b""
+    if b"\xe2\x95\xad" in before:
         return _read_rich(lines, start, end)
-    prefix = prefix.removesuffix(b"Original ").removesuffix(b"Exception Group ")
-    if start + 1 >= end or not lines[start + 1].startswith(prefix):
-        prefix = b""
+    name = name_before(before)
+    if name and (told := _read_notebook(lines, start, end, name)):
+        return told
+    prefix = Prefix(before.removesuffix(b"Original ").removesuffix(b"Exception Group "))
+    if start + 1 >= end or not prefix.is_before(lines[start + 1]):
+        prefix = Prefix(b"")
     frames: list[bytes] = []
     indent = -1
     found = None
     for at in range(start + 1, end):
         line = lines[at]
-        if not line.startswith(prefix):
+        length = prefix.length_in(line)
+        if length < 0:
             continue
-        line = line[len(prefix) :]
+        line = line[length:]
         body = line.lstrip()
         if body.startswith(_FRAME_START):
             if headed and not frames:
@@ -221,11 +271,11 @@ def _is_exception(line: bytes, spaces: int, indent: int) -> bool:
 
 
 def _exception(
-    lines: Sequence[bytes], start: int, at: int, prefix: bytes, place: bytes
+    lines: Sequence[bytes], start: int, at: int, prefix: Prefix, place: bytes
 ) -> _Exception:
-    text = lines[at].removeprefix(prefix).strip()
+    text = prefix.removed(lines[at]).strip()
     kind = text.partition(b":")[0]
-    following = [line.removeprefix(prefix).strip() for line in lines[at + 1 : at + 12]]
+    following = [prefix.removed(line).strip() for line in lines[at + 1 : at + 12]]
     if b"NCCL" in text and _LAST_ERROR in following[:-1]:
         # What failed stands last, after a line of the same length for all.
         text = kind + b": NCCL: " + following[following.index(_LAST_ERROR) + 1]
@@ -240,12 +290,15 @@ def _exception(
         text = b" ".join([text, *_gone_on(lines, start, text, following)])
     if quoted := _quoted_error(following):
         text = b" ".join([text, *quoted])
+    launched = _WRAPPERS.search(kind) is not None
+    ended = not launched and _ENDED_ONLY.search(text) is not None
     wrapper = (
-        _WRAPPERS.search(kind) is not None
+        launched
+        or ended
         or _POINTS_ABOVE.match(text) is not None
         or (b" failed" in text and _OTHERS_FAILED.search(text) is not None)
     )
-    return _Exception(Failure(text, place, at), start, wrapper)
+    return _Exception(Failure(text, place, at), start, wrapper, ended)
 
 
 def _gone_on(
@@ -278,14 +331,15 @@ def _last_error(following: Sequence[bytes]) -> Sequence[bytes]:
 
 def _was_caused(lines: Sequence[bytes], start: int) -> bool:
     """Return whether a traceback is that of an exception which another one caused."""
-    return any(line.startswith(_CAUSED) for line in lines[max(start - _LINES_BEFORE, 0) : start])
+    above = lines[max(start - _LINES_BEFORE, 0) : start]
+    return any(said in line for line in above if line for said in _CAUSED)
 
 
 def _quoted_error(following: Sequence[bytes]) -> list[bytes]:
     """Return the first line of the error output that an exception quotes, if it tells something."""
-    if _ERROR_OUTPUT.isdisjoint(following):
+    if ERROR_OUTPUT.isdisjoint(following):
         return []
-    head = next(n for n, line in enumerate(following) if line in _ERROR_OUTPUT)
+    head = next(n for n, line in enumerate(following) if line in ERROR_OUTPUT)
     first = next(filter(None, following[head + 1 :]), b"")
     return [] if not first or _TELLS_NOTHING.match(first) else [first]
 
@@ -337,7 +391,19 @@ def _read_rich(lines: Sequence[bytes], start: int, end: int) -> _Exception | Non
         elif line.startswith(b"\xe2\x95\xb0"):
             below = True
         elif below and _EXCEPTION.match(line):
-            return _exception(lines, start, at, b"", _place(frames))
+            return _exception(lines, start, at, Prefix(b""), _place(frames))
+    return None
+
+
+def _read_notebook(lines: Sequence[bytes], start: int, end: int, name: bytes) -> _Exception | None:
+    """Read what IPython prints: its head tells the name that the last line starts with."""
+    frames: list[bytes] = []
+    for at in range(start + 1, end):
+        line = lines[at]
+        if line == name or line.startswith(name + b": "):
+            return _exception(lines, start, at, Prefix(b""), _place(frames))
+        if frame := frame_of_notebook(line):
+            frames.append(frame)
     return None
 
 

@@ -44,7 +44,7 @@ _NO_REASON = compiled(
     r"|^\W*(?:an? )?errors? (?:occurred )?(?:(?:while|when|during|in) )?(?:the )?"
     r"[a-z]+ing\b[^:'\"]*$"
     r"|\b(?:due to|because of|after|on|with|by) (?:(?:the|an?|previous|prior|above) )*"
-    r"(?:errors?|failures?)(?:\(s\))?[.!]?$"
+    r"(?:errors?|failures?|exceptions?)(?:\(s\))?[.!]?$"
     r"|^[^:]*\bfailed[,;.] +(?:\w+ ){0,2}(?:giv|abort|exit|stop|bail|quit|terminat|skip|cancel|roll"
     r"|revert|undo|clean|restor|retr|not continu)\w*[^:]*$"
     r"|^\W*(?:clean|roll|remov|delet|upload|sen[dt]|notif|mark|sett|wr[io]t|sav|report|revert|restor"
@@ -54,6 +54,8 @@ _NO_REASON = compiled(
     r"|\b(?:logs?|reports?|dumps?|traces?|details) (?:(?:is|was|were|has been|are) )?"
     r"(?:written|saved|stored|dumped|available|located|uploaded|found|at|in|to)\b"
 )
+# Sums: `Tests run: 12, Failures: 1`.
+_COUNTS = compiled(r"(?i)^.{0,40}?\b(?:\w+ )?\w+: [0-9]+(?:, (?:\w+ )?\w+: [0-9]+){2,}\W*$")
 # What is only guessed or advised after a sentence says nothing of this failure.
 _GUESS = compiled(
     r"(?i)[.!;,-] \(?(?:(?:this|it|which) (?:(?:is|was) )?(?:can|may|might|could|mostly|usually"
@@ -74,11 +76,11 @@ _CLASS = compiled(
 )
 _OBJECT = (
     r"(?:the|an?|your|that|if|whether|to|with|it|this|these|using|again|only|more|less|different"
-    r"|another|also|include|\S+ (?:logs?|outputs?|files?))\b"
+    r"|another|also|include|\S+ (?:logs?|outputs?|files?)|std(?:out|err))\b"
 )
 # What to do now, and where to look: at the start of a line or a sentence.
 _ADVICE = compiled(
-    r"(?i)(?:^[^\w\[]*|[.!;:,\])>-]\s+)(?:pl\w{1,2}se\b|if you\b"
+    r"(?i)(?:^[^\w\[]*|[.!;:,|\])>-]\s+)(?:pl\w{1,2}se\b|if you\b"
     r"|you (?:can|may|might|should|could|need|want)\b|re-?run\b|make sure\b|ensure that\b"
     r"|refer to\b|remember to\b|try \w+ing\b"
     r"|to (?:see|get|view|fix|resolve|avoid|debug|diagnose|retry|enable|disable|ignore|suppress)\b"
@@ -142,7 +144,12 @@ def of_vague_words(line: bytes) -> bool:
 def is_advice(line: bytes) -> bool:
     """Return whether a line only says what to do now, before it at most that something failed."""
     advice = _ADVICE.search(line)
-    return advice is not None and not telling_words(_LABELS.sub(b" ", line[: advice.start() + 1]))
+    if advice is None:
+        return False
+    before = line[: advice.start() + 1]
+    level = _LEVEL.search(before)
+    said = before[level.end() :] if level is not None else before
+    return not telling_words(_LABELS.sub(b" ", said))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -153,6 +160,8 @@ def is_vague(line: bytes) -> bool:
     if shown.count(b" ") > _MANY:
         return False
     level = _LEVEL.search(line)
+    if is_count(line):
+        return True
     if any(_NO_REASON.search(each) for each in (line, line[level.end() :] if level else b"")):
         return True
     before, colon, end = shown.rpartition(b": ")
@@ -170,6 +179,11 @@ def _hidden(match: Any) -> bytes:
     """Remove what the masks hide. What quotes an error stays, as it does there."""
     data = bytes(match.group())
     return data if data[:1] in b"\"'`" and TELLS_ERROR.search(data) else b"_"
+
+
+def is_count(line: bytes) -> bool:
+    """Return whether a line counts what failed and what did not."""
+    return _COUNTS.search(line) is not None
 
 
 def is_sum(line: bytes) -> bool:

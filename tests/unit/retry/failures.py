@@ -48,6 +48,7 @@ def failures() -> list[Failure]:
         *_marked("unseen"),
         *_listed("blind"),
         *_listed("second"),
+        *_listed("third"),
     ]
 
 
