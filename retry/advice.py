@@ -87,7 +87,7 @@ def _add(found: Advice, past: Past, rulebook: Rulebook) -> None:
         fewer = list(replay(past, _with(rulebook, -1)))
         found.lost += recovered and _outcome(fewer) != "succeeded"
         found.saved += sum(each.ran for each in past.endings[len(fewer) : len(attempts)])
-    if _outcome(attempts) == "exhausted":
+    if _outcome(attempts) in {"exhausted", "parked"}:
         more = list(replay(past, _with(rulebook, 1)))
         found.tried += _outcome(more) in {"retrying", "succeeded"}
 

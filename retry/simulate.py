@@ -16,6 +16,7 @@ from retry.engine.budgets import counters_after, marks_after
 from retry.engine.decide import decide
 from retry.engine.decision import (
     BREAKER,
+    PARKED,
     SHARED_BUDGET,
     Chain,
     Decision,
@@ -142,7 +143,8 @@ class Record:
 
     `attempts` are those that the engine started, including one that still waits. If a chain was
     cancelled while a retry waited, its simulation also ends as cancelled when that retry is
-    granted. `goes_on` says that its newest attempt has not ended.
+    granted. `goes_on` says that its newest attempt has not ended. If it was parked and is no more,
+    `parked` is the attempt at which it was; a simulation that parks there ends as it really did.
     """
 
     root: str
@@ -150,6 +152,7 @@ class Record:
     attempts: int
     cancelled_waiting: bool = False
     goes_on: bool = False
+    parked: str = ""
 
 
 class Place(NamedTuple):
@@ -450,7 +453,10 @@ def outcome_after(last: Attempt | None, record: Record | None = None) -> Outcome
     if last is None or last.decision is None or last.decision.action == "retry":
         cancelled = record is not None and record.cancelled_waiting
         return Outcome("cancelled" if cancelled else "retrying")
-    return Outcome(last.decision.retry_state)
+    name = last.decision.retry_state
+    if name == PARKED and record is not None and record.parked == last.session_id:
+        name = record.outcome
+    return Outcome(name)
 
 
 def made_up_id(chain: int, attempt: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from retry.engine.budgets import MANUAL_BUDGET
-from retry.engine.decision import SHARED_BUDGET
+from retry.engine.decision import PARKED, SHARED_BUDGET
 from retry.explain import next_attempt, rules
 from retry.explain.attempts import budget_words
 from retry.explain.endings import ending
@@ -35,6 +35,7 @@ def explain(decision_fields: Facts, trace: Sequence[Facts]) -> list[str]:
     """
     sentences = [_sentence(step) for step in trace if _AT not in step]
     sentences += [
+        *[_park(step, decision_fields) for step in trace if step.get("step") == "park"],
         _outcome(decision_fields),
         _advice(decision_fields),
         _postponed(decision_fields),
@@ -138,8 +139,13 @@ def _no_policy(_step: Facts) -> str:
     return "No policy asks for a retry."
 
 
-def _park(step: Facts) -> str:
-    return f"The chain is parked for up to {lasting(step, 'seconds')}, as its policy asks."
+def _park(step: Facts, fields: Facts) -> str:
+    words = f"parked for up to {lasting(step, 'seconds')}, as its policy asks."
+    if fields.get("held_for") == PARKED:
+        return f"The chain is {words}"
+    if fields.get("retry_state") == "exhausted":
+        words += " Then somebody gave it up, or its time was over."
+    return f"The chain was {words}"
 
 
 def _breaker(step: Facts) -> str:
@@ -157,7 +163,9 @@ def _shared_budget(step: Facts) -> str:
 
 def _outcome(fields: Facts) -> str:
     if fields.get("action") != "retry":
-        return _REFUSALS.get(str(fields.get("retry_state")), "The session is not retried.")
+        # Of a retry by hand another sentence tells.
+        refused = "" if _another(fields) else "The session is not retried."
+        return _REFUSALS.get(str(fields.get("retry_state")), refused)
     if fields.get("state") == "held" and fields.get("held_for") == "breaker":
         return "The retry is held until the breaker of its signature closes."
     if fields.get("held_for") == SHARED_BUDGET:
@@ -172,10 +180,14 @@ def _outcome(fields: Facts) -> str:
     return f"The session is retried {after}" + (f", at {moment(due_at)}." if due_at else ".")
 
 
+def _another(fields: Facts) -> bool:
+    """Return whether another attempt was made or asked for."""
+    return bool(fields.get("next_session_id") or fields.get("requested_by"))
+
+
 def _advice(fields: Facts) -> str:
     """Return advice about a refusal after which nobody has acted."""
-    another = fields.get("next_session_id") or fields.get("requested_by")
-    if fields.get("action") == "retry" or another:
+    if fields.get("action") == "retry" or _another(fields):
         return ""
     return advice(str(fields.get("reason")), str(fields.get("cause")))
 
@@ -261,7 +273,6 @@ _SENTENCES: dict[str, Sentence] = {
     "grace": next_attempt.grace,
     "chain_deadline": next_attempt.chain_deadline,
     "shared_budget": _shared_budget,
-    "park": _park,
     "breaker": _breaker,
     "avoid_node": next_attempt.avoid_node,
     "memory": next_attempt.memory,

@@ -9,6 +9,8 @@ whole inline policy of the attempt as it is stored. A rule gives `placement`: it
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from retry.units.resources import merged_resources
+
 Changes = Mapping[str, Any]
 SPEC_FIELDS = frozenset({"image", "command", "environ", "batch_timeout", "pod_spec", "placement"})
 """What is part of the specification, so that it takes a new one."""
@@ -24,6 +26,9 @@ def merged_changes(before: Changes | None, after: Changes) -> dict[str, Any]:
     for name in ("environ", "retry_policy"):
         if name in after:
             merged[name] = {**((before or {}).get(name) or {}), **after[name]}
+    if "resources" in after:
+        earlier = (before or {}).get("resources") or {}
+        merged["resources"] = merged_resources(earlier, after["resources"])
     return merged
 
 

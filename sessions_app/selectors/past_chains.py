@@ -284,6 +284,12 @@ class _Row(NamedTuple):
     def granted(self) -> bool:
         return self.decided is not None and json.loads(self.decided)["result"] == "retry"
 
+    @property
+    def was_parked(self) -> bool:
+        if self.decided is None:
+            return False
+        return bool(json.loads(self.decided)["retry_state"] == RetryState.PARKED)
+
 
 def _chains(rows: Iterable[Sequence[Any]]) -> list[PastChain]:
     """Return the chains of rows that come in the order of their roots and attempts."""
@@ -343,7 +349,8 @@ def _record(root_id: UUID, part: Sequence[_Row]) -> Record:
     waits = outcome == "retrying" and last.granted
     cancelled_waiting = outcome == "cancelled" and last.granted
     goes_on = last.lasted is None
-    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting, goes_on)
+    parked = str(last.session_id) if last.was_parked and outcome != RetryState.PARKED else ""
+    return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting, goes_on, parked)
 
 
 def _outcome(last: _Row) -> str:

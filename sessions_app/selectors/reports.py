@@ -243,7 +243,8 @@ def _rolled_up(projects: Sequence[int], wanted: ReportWanted, by: str) -> dict[s
         found = {row[0]: Worth(*row[1:]) for row in cursor.fetchall()}
         cursor.execute(_RECOVERIES.format(key=key), {**asked, "shown": array(found)})
         for value, bucket, chains in cursor.fetchall():
-            found[value].recoveries[bucket] = chains
+            if value in found:  # the sweep may have brought another between the two statements
+                found[value].recoveries[bucket] = chains
     return found
 
 

@@ -130,6 +130,10 @@ def test_a_retry_by_hand_releases_it(at: Project, api: Api) -> None:
     assert child.status_code == 201, child.content
     assert child.json()["retry_counters"] == {"manual": 1}
     assert (decision(session).paid_by, decision(session).held_for) == ("manual", "")
+    said = " ".join(api.read(f"sessions/{session.pk}/retry-decision/")["explanation"])
+    assert "The chain was parked for up to 1 d" in said
+    assert "It was retried at once by hand, by ann" in said
+    assert "is not retried" not in said
     assert api.post(f"sessions/{session.pk}/give-up/", None).status_code == 409
     assert check_all() == []
 
@@ -140,10 +144,19 @@ def test_it_can_be_given_up_once(at: Project, api: Api) -> None:
         answer = api.post(f"sessions/{session.pk}/give-up/", None)
         assert answer.status_code == 200, answer.content
         assert answer.json()["retry_state"]["state"] == "exhausted"
+    said = " ".join(api.read(f"sessions/{session.pk}/retry-decision/")["explanation"])
+    assert "The chain was parked for up to 1 d" in said
+    assert "Then somebody gave it up, or its time was over." in said
     assert types(session).count("session.retry_exhausted") == 1
+    assert _why_it_ended(session) == ("rule_limit", "kernel_nonzero_exit", "ann")
     (entry,) = AuditEntry.objects.filter(action="retry.give_up")
     assert entry.actor == "ann"
     assert check_all() == []
+
+
+def _why_it_ended(session: Session) -> tuple[str, str, str]:
+    (event,) = SessionEvent.objects.filter(session_id=session.pk, type="session.retry_exhausted")
+    return event.data["reason"], event.data["cause"], event.data["by"]
 
 
 def test_it_can_be_cancelled(at: Project) -> None:
@@ -157,6 +170,7 @@ def test_it_can_be_cancelled(at: Project) -> None:
 def test_it_ends_when_its_time_is_over(at: Project) -> None:
     early, late = a_parked(at, park_for=0.001), a_parked_again(at)
     assert parked_expire() == 1
+    assert _why_it_ended(early) == ("rule_limit", "kernel_nonzero_exit", "")
     assert reread(early).retry_state == "exhausted"
     assert reread(late).retry_state == "parked"
     assert parked_expire() == 0

@@ -481,6 +481,14 @@ def test_values_beyond_the_most_of_a_report_are_one_row(
     assert others.worth.recoveries == rest.recoveries
 
 
+def test_what_the_sweep_brings_between_two_statements_is_left_out(
+    at: Project, history: list[Session], monkeypatch: Any
+) -> None:
+    failures_count()
+    monkeypatch.setattr(reports, "_RECOVERIES", "SELECT 'has just come', 1, 1")
+    assert "has just come" not in [row.value for row in report(at, "queue").rows]
+
+
 def test_old_days_are_forgotten_and_a_rebuild_keeps_what_the_log_has_lost(at: Project) -> None:
     chain(at, "error: no\n")
     until(failures_count)  # autovacuum may hold up the end of the log

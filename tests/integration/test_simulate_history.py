@@ -17,6 +17,7 @@ from sessions_app.selectors import past_chains
 from sessions_app.services.chains import simulate as service
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.manual_retry import session_retry
+from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 from tests.agent import Api
@@ -238,6 +239,22 @@ def test_a_retry_by_hand_ends_what_is_simulated(api: Api, at: Project) -> None:
     found = asked(api, retry_policy={"max_retries": 5})
     assert found["chains"][0]["outcome"] == "retrying"
     assert found["summary"]["added_attempts"] == 1
+
+
+@pytest.mark.parametrize("act", ["give up", "cancel", "nothing"])
+def test_what_became_of_a_parked_chain_is_no_change(api: Api, at: Project, act: str) -> None:
+    """The policy parks it again, and nobody knows whether people would do something else."""
+    root = chain(at, FAILED, FAILED, **own(max_retries=1, on_exhausted="park"))
+    outcome = {"give up": "exhausted", "cancel": "cancelled", "nothing": "parked"}[act]
+    if act == "give up":
+        chain_give_up(tip(root).pk, root.pk, by="ann")
+    elif act == "cancel":
+        chain_cancel(root.pk, by="ann")
+    found = asked(api)
+    assert found["chains"][0]["outcome"] == outcome
+    assert found["summary"]["changed"] == []
+    found = asked(api, retry_policy={"max_retries": 2, "on_exhausted": "park"})
+    assert found["chains"][0]["outcome"] == "retrying"
 
 
 def test_a_waiting_retry_that_is_brought_by_hand_ends_it_too(api: Api, at: Project) -> None:

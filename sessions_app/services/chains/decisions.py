@@ -143,7 +143,7 @@ _CANCEL = """
 _GIVE_UP = """
     UPDATE sessions_app_retrydecision
     SET state = 'final', due_at = NULL, held_for = '', held_key = ''
-    WHERE session_id = ANY(%s::uuid[])
+    WHERE session_id = ANY(%s::uuid[]) RETURNING session_id, reason, cause
 """
 _POSTPONE = """
     UPDATE sessions_app_retrydecision d SET due_at = v.due_at, paced = true
@@ -207,9 +207,11 @@ def decisions_cancel(session_ids: Sequence[UUID]) -> dict[UUID, datetime]:
         return {session_id: due_at for session_id, paced, due_at in cursor.fetchall() if paced}
 
 
-def decisions_give_up(session_ids: Sequence[UUID]) -> None:
-    """Make the decisions about parked chains final."""
-    _execute(_GIVE_UP, [array(session_ids)])
+def decisions_give_up(session_ids: Sequence[UUID]) -> dict[UUID, dict[str, str]]:
+    """Make the decisions about parked chains final. Return the reason and the cause of each."""
+    with connection.cursor() as cursor:
+        cursor.execute(_GIVE_UP, [array(session_ids)])
+        return {row[0]: {"reason": row[1], "cause": row[2]} for row in cursor.fetchall()}
 
 
 def decisions_postpone(slots: Sequence[tuple[UUID, datetime]]) -> None:

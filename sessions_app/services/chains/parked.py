@@ -101,8 +101,11 @@ def _is_over(decision: StoredDecision, now: datetime) -> bool:
 def _end(tips: Sequence[LockedSession], facts: dict[str, Any], now: datetime) -> None:
     if not tips:
         return
-    decisions_give_up([tip.id for tip in tips])
-    decision = {"state": "final", "due_at": None}
-    event = Event("session.retry_exhausted", {**facts, "decision": decision})
+    why = decisions_give_up([tip.id for tip in tips])
+    ends = {**facts, "decision": {"state": "final", "due_at": None}}
     values = {"retry_state": RetryState.EXHAUSTED.value}
-    sessions_change([Change(tip, values, [event]) for tip in tips], now=now)
+    changes = [
+        Change(tip, values, [Event("session.retry_exhausted", {**why[tip.id], **ends})])
+        for tip in tips
+    ]
+    sessions_change(changes, now=now)

@@ -4,7 +4,7 @@ from retry.advice import LEAST_CHAINS, advise, sentences
 from retry.engine.decision import Rulebook
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
-from retry.policies.inline import InlinePolicy
+from retry.policies.inline import InlinePolicy, WhenExhausted
 from retry.policies.limits import Limit
 from retry.policies.matching import compile_policy
 from retry.simulate import Ending, Past
@@ -47,6 +47,12 @@ def test_one_retry_fewer_loses_the_chains_that_needed_the_last_one() -> None:
     (said,) = sentences(found.facts())
     for text in ("5 chains", "1 of 2 recovered", "20 s of run time", "1 chain that gave up"):
         assert text in said
+
+
+def test_chains_that_were_parked_had_used_up_their_retries() -> None:
+    book = Rulebook(InlinePolicy(max_retries=1, on_exhausted=WhenExhausted.PARK))
+    found = advise([(past(FAILED, FAILED), book), (past(FAILED, SUCCESS), book)])
+    assert (found.recovered, found.tried) == (1, 1)
 
 
 def test_of_chains_without_a_limit_one_more_or_fewer_says_nothing() -> None:

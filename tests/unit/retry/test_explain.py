@@ -202,7 +202,54 @@ def test_a_retry_by_hand_is_told_with_its_author(granted: int) -> None:
     assert explain(fields, decision.trace)[-1] == "It was retried at once by hand, by ada."
 
 
+PARKED = "The chain {} parked for up to 1 d, as its policy asks."
+WAITS = (
+    "The retries of the chain are exhausted. It waits until somebody retries it or gives it up, or "
+    "until its time is over."
+)
+EXHAUSTED = "The retries of the chain are exhausted, so it ends here."
 SLOTTED = "for a free slot: it was over the limit of retries a minute"
+ASKED = {"state": "scheduled", "held_for": "", "requested_by": "ann"}
+RELEASED = {"state": "dispatched", "held_for": "", "dispatched_by": "ann", "next_session_id": "s"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentences"),
+    [
+        (
+            {},
+            [PARKED.format("is"), WAITS],
+        ),
+        (
+            {"retry_state": "exhausted", "state": "final", "held_for": ""},
+            [
+                f"{PARKED.format('was')} Then somebody gave it up, or its time was over.",
+                EXHAUSTED,
+            ],
+        ),
+        (
+            {"retry_state": "cancelled", "state": "cancelled", "held_for": ""},
+            [PARKED.format("was"), "The session was cancelled, so its chain ends here."],
+        ),
+        (
+            {**RELEASED, "retry_state": "retried"},
+            [PARKED.format("was"), "It was retried at once by hand, by ann."],
+        ),
+        (
+            {**ASKED, "retry_state": "scheduled"},
+            [PARKED.format("was"), f"ann asked for another attempt, which waits {SLOTTED}."],
+        ),
+    ],
+)
+def test_a_chain_that_was_parked_is_told_with_its_end(
+    fields: dict[str, Any], sentences: list[str]
+) -> None:
+    decision = decided(chain=a_chain(retry_count=1), max_retries=1, on_exhausted="park")
+    told = explain({**decision._asdict(), **fields}, decision.trace)
+    spent = "1 of 1 retries for failures were used, so none is left."
+    after = told[told.index(spent) + 1 :]
+    assert after[: len(sentences)] == sentences
+    assert "is not retried" not in " ".join(told)
 
 
 @pytest.mark.parametrize(

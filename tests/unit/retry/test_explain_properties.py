@@ -78,7 +78,7 @@ def test_every_step_that_refused_or_gave_something_is_told(decision: Decision) -
     assert all(not sentence[0].islower() and sentence.endswith(".") for sentence in sentences)
     *steps, last = decision.trace
     for step in steps:
-        words = explain({"action": "retry"}, [step])[:-1]
+        words = explain({"action": "retry", "held_for": decision.held_for}, [step])[:-1]
         if step.get("result") == "pass" and step["step"] in SILENT | {"exit_code", "workload"}:
             continue
         assert len(words) == 1, step
