@@ -36,6 +36,7 @@ class ThisAttempt:
         self._printed_at = -math.inf
         self._checkpoint = ""
         self._waiting = ""
+        self._waiting_saved = False
         self._warned = False
         self._registered = False
 
@@ -80,7 +81,8 @@ class ThisAttempt:
 
         `checkpoint` is where this work was saved, up to 2 KiB; `note` is for people, up to 200
         characters. Call it as often as you like: it prints at most one line a second, the last one
-        when the program ends, and each new checkpoint at once.
+        when the program ends, and each new checkpoint at once. One whose name stays the same waits
+        its second, but is printed before a line without a checkpoint.
         """
         if not self.inside:
             return
@@ -103,8 +105,12 @@ class ThisAttempt:
             if not self._registered:
                 self._registered = True
                 atexit.register(self.flush)
+            if self._waiting and self._waiting_saved and not checkpoint:
+                # The next attempt goes on at the step of the last line with a checkpoint: that must
+                # be this one, also if its name is that of an older one.
+                self._print(self._waiting)
             saved = checkpoint not in ("", self._checkpoint)
-            self._waiting = line
+            self._waiting, self._waiting_saved = line, bool(checkpoint)
             if saved or time.monotonic() >= self._printed_at + SECONDS:
                 self._print(line)
                 self._checkpoint = checkpoint or self._checkpoint

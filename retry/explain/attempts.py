@@ -6,6 +6,7 @@ from retry.engine.budgets import FAILURE_BUDGET, MANUAL_BUDGET, PREEMPTION_BUDGE
 from retry.engine.decision import Settings
 from retry.explain.step_facts import Facts
 from retry.policies.fields import DEFAULT_RULE
+from retry.units.durations import in_words
 
 _ALL_CHAINS = "all"
 """Not a counter, but the limit of retries for every chain."""
@@ -61,14 +62,18 @@ _NAMES = {
 
 
 def _spent(budget: Budget) -> str:
+    words = budget_words(budget.name)
+    if budget.limit is not None and budget.window is not None:
+        return f"{budget.used} {words} used, at most {budget.limit} in {in_words(budget.window)}"
     of = "" if budget.limit is None else f" of {budget.limit}"
-    return f"{budget.used}{of} {budget_words(budget.name)} used"
+    return f"{budget.used}{of} {words} used"
 
 
 def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
     """Return the budget that was found spent, or that pays for the retry.
 
     A manual retry after a refusal does not change the spent budget; its own budget binds nothing.
+    Of one with a window, all that it ever paid is told, as before the decision.
     """
     used, limit = fields.get("used"), fields.get("limit")
     reason, paid_by = str(fields.get("reason")), fields.get("paid_by")
@@ -76,8 +81,10 @@ def _of_decision(fields: Facts, known: Sequence[Budget]) -> Budget | None:
     name = spent or paid_by
     if not isinstance(name, str) or name == MANUAL_BUDGET:
         return None
-    if paid_by == MANUAL_BUDGET:  # its used and limit replaced those of the spent one
-        return next((budget for budget in known if budget.name == name), None)
+    found = next((budget for budget in known if budget.name == name), None)
+    # The used and limit of a retry by hand replaced those of the spent one.
+    if paid_by == MANUAL_BUDGET or (found and found.window is not None):
+        return found
     return Budget(name, used, limit) if isinstance(used, int) else None
 
 
@@ -97,4 +104,11 @@ def _tightest(retry_count: int, budgets: Sequence[Budget], settings: Settings) -
     own = [budget for budget in budgets if budget.limit]
     unlimited = any(budget.limit is None and budget.name in _INLINE for budget in budgets)
     binding = own if unlimited else [*own, *_everybody(retry_count, settings)]
-    return min(binding, key=lambda budget: budget.left or 0, default=None)
+    return min(binding, key=_surely_left, default=None)
+
+
+def _surely_left(budget: Budget) -> int:
+    """Return how many retries it can pay for now, at least; one with a window is never spent here:
+    what it has paid within the window is not known."""
+    left = (budget.limit or 0) - budget.used
+    return max(left, 0 if budget.window is None else 1)

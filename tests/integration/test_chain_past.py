@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from tests import factories
 from tests.agent import Api
+from tests.integration.admin import operator, text_of, url
 from tests.invariants import check_all
 
 
@@ -70,6 +72,29 @@ def test_retries_count_within_the_window(at: Project, api: Api) -> None:
     assert state["max_attempts"] is None
     assert state["budgets"] == [{"name": "inline/failure", "used": 4, "limit": 2, "window": 3600.0}]
     assert check_all() == []
+
+
+def test_no_page_shows_a_budget_with_a_window_as_spent(at: Project) -> None:
+    policy = factories.policy(max_retries=2, retry_window=3600)
+    session = factories.submit(at, retry_policy=policy)
+    for _ in range(4):
+        assert fails(session).reason == "inline_retry"
+        RetryDecision.objects.update(decided_at=timezone.now() - timedelta(hours=1))
+    browser, attempt = operator(), factories.tip(session)
+    _shows_the_window(browser, attempt)
+    assert fails(session).session_id == attempt.pk
+    _shows_the_window(browser, attempt)
+
+
+def _shows_the_window(browser: Client, attempt: Session) -> None:
+    page = browser.get(f"/sessions/{attempt.pk}/")
+    admin_page = text_of(browser.get(url("sessions_app_session", "change", attempt.pk)))
+    summary = "attempt 5; 4 retries for failures used, at most 2 in 1 h"
+    assert summary in text_of(page)
+    assert summary in admin_page
+    assert "inline/failure 4, at most 2 in 1 h" in text_of(page)
+    assert "inline/failure: 4, at most 2 in 1 h" in admin_page
+    assert "<progress" not in page.content.decode()
 
 
 def told(session: Session, step: float | None) -> Session:

@@ -131,15 +131,25 @@ def _budgets(budgets: Sequence[Budget]) -> str:
         return "\n".join(_budget(item) for item in budgets)
     lines = [_budget(item) for item in budgets if item.used]
     names = ", ".join(
-        f"{item.name} ({'no limit' if item.limit is None else f'of {item.limit}'})"
-        for item in untouched[:SOME_BUDGETS]
+        f"{item.name} ({_limit(item) or 'no limit'})" for item in untouched[:SOME_BUDGETS]
     )
     more = len(untouched) - SOME_BUDGETS
     return "\n".join([*lines, f"unused: {names}" + (f" and {more} more" if more > 0 else "")])
 
 
 def _budget(item: Budget) -> str:
-    return f"{item.name}: {item.used}{'' if item.limit is None else f' of {item.limit}'} used"
+    limit = _limit(item)
+    if item.window and limit:
+        # `used` are all that it ever paid, not those within the window.
+        return f"{item.name}: {item.used} used, {limit}"
+    return f"{item.name}: {item.used} {limit} used" if limit else f"{item.name}: {item.used} used"
+
+
+def _limit(item: Budget) -> str:
+    """Return `of 3` or `at most 3 in 1 h`; "" if there is no limit."""
+    if item.limit is None:
+        return ""
+    return f"at most {item.limit} in {span(item.window)}" if item.window else f"of {item.limit}"
 
 
 def _listed(values: dict[str, Any]) -> str:

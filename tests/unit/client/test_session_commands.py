@@ -177,6 +177,15 @@ def test_info_tells_rule_budgets_and_what_the_next_attempt_gets(
     assert "postponed it to a later slot" in text
 
 
+def test_info_shows_no_budget_with_a_window_as_spent(command: Command, server: FakeServer) -> None:
+    paid = {"name": "inline/failure", "used": 4, "limit": 2, "window": 3600.0}
+    unused = [{"name": f"ml/{n}", "used": 0, "limit": 5, "window": 60.0} for n in range(100)]
+    server.on(at(0), answers.session(retry_state={"budgets": [paid, *unused]}))
+    text = command("session", "info", IDS[0]).stdout
+    assert "inline/failure: 4 used, at most 2 in 1 h" in text
+    assert "unused: ml/0 (at most 5 in 1 min), " in " ".join(text.split())
+
+
 def test_info_does_not_list_a_hundred_budgets(command: Command, server: FakeServer) -> None:
     budgets = [{"name": f"ml/{n}", "used": n == 7, "limit": 5} for n in range(100)]
     server.on(at(0), answers.session(retry_state={"budgets": budgets}))

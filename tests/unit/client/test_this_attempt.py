@@ -70,6 +70,28 @@ def test_a_new_checkpoint_is_told_at_once(
     assert [each.step for each in told if each] == [1, 2, 4]
 
 
+def test_a_checkpoint_that_keeps_its_name_is_told_with_its_own_step(
+    capsys: pytest.CaptureFixture[str], clock: list[float]
+) -> None:
+    here = ThisAttempt(INSIDE)
+    for step in range(1, 8):
+        here.progress(step=step, checkpoint="last.pt" if step % 3 == 0 else None)
+        clock[0] += 0.1
+    saved = [each for each in printed(capsys) if each and each.checkpoint]
+    assert [(each.step, each.checkpoint) for each in saved] == [(3, "last.pt"), (6, "last.pt")]
+
+
+def test_a_checkpoint_in_every_call_is_told_once_a_second(
+    capsys: pytest.CaptureFixture[str], clock: list[float]
+) -> None:
+    here = ThisAttempt(INSIDE)
+    for step in range(18):
+        here.progress(step=step, checkpoint="last.pt")
+        clock[0] += 0.125
+    here.flush()
+    assert [each.step for each in printed(capsys) if each] == [0, 8, 16, 17]
+
+
 class Tensor:
     """A number that is none of Python's."""
 

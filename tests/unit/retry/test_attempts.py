@@ -14,6 +14,17 @@ GPU = a_named(
     name="gpu",
 )
 ANY = a_named({"name": "any", "action": "Retry", "onConditions": ["Preempted"]}, name="open")
+DAILY = a_named(
+    {
+        "name": "daily",
+        "action": "Retry",
+        "onConditions": ["Preempted"],
+        "retryLimit": 3,
+        "retryWindow": "24h",
+    },
+    name="gpu",
+)
+HOURLY = {"max_retries": 2, "retry_window": 3600}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +71,36 @@ ANY = a_named({"name": "any", "action": "Retry", "onConditions": ["Preempted"]},
             {"max_retries": "unlimited", "max_preemption_retries": 3},
             (),
             "attempt 7; 2 of 3 retries for preemptions used",
+        ),
+        # All that it ever paid may be more than it pays within its window.
+        (
+            4,
+            {"inline/failure": 4},
+            HOURLY,
+            (),
+            "attempt 5; 4 retries for failures used, at most 2 in 1 h",
+        ),
+        (
+            3,
+            {"inline/failure": 2, "inline/preemption": 1},
+            {**HOURLY, "max_preemption_retries": 1},
+            (),
+            "attempt 4; 2 retries for failures used, at most 2 in 1 h",
+        ),
+        # So it is never the spent one, and before that it has what it never paid.
+        (
+            5,
+            {"gpu/daily": 3, "inline/failure": 2},
+            {"max_retries": 2},
+            (DAILY,),
+            "attempt 6; 2 of 2 retries for failures used",
+        ),
+        (
+            1,
+            {"inline/failure": 1},
+            {"max_retries": 3},
+            (DAILY,),
+            "attempt 2; 1 of 3 retries for failures used",
         ),
     ],
 )
@@ -108,6 +149,18 @@ def test_an_ended_attempt_names_the_budget_that_paid_or_was_empty() -> None:
     assert _words({"all/default": 1}, named=(default,)) == text
     text = "attempt 51; 50 of 50 retries that any chain may have used"
     assert _words({"manual": 50}, max_retries=60) == text
+
+
+def test_a_budget_with_a_window_tells_all_that_it_paid_whoever_decided() -> None:
+    words = "attempt 5; 4 retries for failures used, at most 2 in 1 h"
+    paid = {"inline/failure": 4}
+    assert _words(paid, **HOURLY) == words
+    unspent = open_budgets("batch", paid, a_policy(**HOURLY), ())
+    for more in ({"used": 2, "limit": 2}, {"paid_by": "manual", "used": 0, "limit": None}):
+        fields = {"reason": "max_retries", **more}
+        assert attempt_words(4, fields, unspent, Settings(), ended=True) == words
+    text = "attempt 4; 3 retries of gpu/daily used, at most 3 in 1 d"
+    assert _words({"gpu/daily": 3}, A_PREEMPTION, named=(DAILY,)) == text
 
 
 def test_an_attempt_without_any_limit_is_not_one_of_many() -> None:
