@@ -193,7 +193,8 @@ class ReportBuffer:
         If the journal is lost, its reports were answered, and none had a number above `last_seq`.
         """
         with self._lock:
-            if key in self._leases:
+            if lease := self._leases.get(key):
+                lease.released = False  # its end waits for its output after all
                 return
             self._leases[key] = _LeaseReports(last_seq, last_seq)
             self._write([["known", *key, last_seq, last_seq, False]], durable=True)

@@ -70,10 +70,11 @@ def _forget_runs(state: Path) -> None:
 
 @pytest.mark.parametrize("lose", [_forget_answers, _forget_place, _forget_runs])
 def test_pods_outlive_a_loss_of_power(
-    server: FakeServer, agent: PodAgent, lose: Callable[[Path], None]
+    server: FakeServer, agent: PodAgent, lose: Callable[[Path], None], tmp_path: Path
 ) -> None:
     """What the agent had not synced is gone: its first call names the run all the same."""
-    session = submit(server, LONG)
+    go = tmp_path / "go"
+    session = submit(server, f"echo up; while ! [ -e {go} ]; do sleep 0.1; done; echo down")
     server.wait_for(lambda: b"up" in session.log)
     server.wait_for(lambda: _last_lease(server)["runs"] != [])
     agent.kill()
@@ -81,10 +82,11 @@ def test_pods_outlive_a_loss_of_power(
     (agent.state / "boot").write_text("another")
     calls = len(server.calls)
     agent.start()
-    server.wait_settled(session)
-
+    server.wait_for(lambda: any(verb == "lease" for verb, _ in server.calls[calls:]))
     named = [len(body["runs"]) for verb, body in server.calls[calls:] if verb == "lease"]
     assert named[0] == 1
+    go.touch()
+    server.wait_settled(session)
     assert session.statuses[-1] == "TERMINATED"
     assert session.log.endswith(b"down\n")
     assert session.leases == 1
