@@ -171,6 +171,18 @@ def test_a_long_past_takes_a_statement_more(at: Project) -> None:
     assert factories.decision(factories.tip(session)).used == MOST_READ + 1
 
 
+def test_of_a_long_past_nothing_before_the_window_is_read(at: Project) -> None:
+    policy = factories.policy(max_retries=MOST_READ + 9, retry_window=3600)
+    session = factories.submit(at, retry_policy=policy)
+    for _ in range(MOST_READ + 2):
+        fails(session)
+    newest = factories.tip(session).retry_count - 2
+    # The first one cannot be newer than those after it: were it read, it would count.
+    old = RetryDecision.objects.filter(session__retry_count__range=(1, newest - 1))
+    old.update(decided_at=timezone.now() - timedelta(hours=2))
+    assert fails(session).used == 2
+
+
 def test_simulations_know_the_past(at: Project, api: Api) -> None:
     session = factories.submit(at, retry_policy=factories.policy(max_retries=3))
     for _ in range(4):

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import yaml
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
 from sessions_app.locks import database_now
-from sessions_app.models import FailureHour, FailureSignature, Project, Session
+from sessions_app.models import FailureHour, FailureSignature, Project, Session, SessionEvent
+from sessions_app.models.failures import OTHER
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
@@ -160,6 +162,63 @@ def test_too_many_new_signatures_count_as_other(at: Project, monkeypatch: Any) -
         ("error: two", 1, 1, 0),
         ("failures of too many new kinds at once", 3, 3, 0),
     ]
+
+
+def an_hour_ago() -> None:
+    """Move all that happened so far an hour back."""
+    hour = timedelta(hours=1)
+    for model, names in (
+        (SessionEvent, ("time",)),
+        (Session, ("created_at", "started_at", "finished_at")),
+        (FailureSignature, ("first_seen", "last_seen")),
+        (FailureHour, ("hour",)),
+    ):
+        model._default_manager.update(**{name: F(name) - hour for name in names})
+
+
+def test_chains_that_count_as_other_recover_there(at: Project, monkeypatch: Any) -> None:
+    monkeypatch.setattr(count, "MOST_NEW", 1)
+    failed(factories.submit(at), "error: one\n")
+    for text in ("error: two\n", "error: three\n"):
+        recovered(at, text)
+    failures_count()
+    counted = [("error: one", 1, 1, 0), (OTHER_TITLE, 4, 2, 2)]
+    assert figures() == counted
+    assert ("", "", OTHER, 4, 2, 2) in hours()
+    before = hours()
+    recovered(at, "error: two\n", times=0)
+    failures_rebuild()
+    assert (figures(), hours()) == (counted, before)
+
+
+def test_a_chain_counts_once_as_other_whatever_its_failures(at: Project, monkeypatch: Any) -> None:
+    monkeypatch.setattr(count, "MOST_NEW", 0)
+    root = factories.submit(at, retry_policy=RETRIED)
+    for word in ("one", "two"):
+        failed(tip(root), f"error: {word}\n")
+        retries_dispatch()
+    failures_count()
+    assert figures() == [(OTHER_TITLE, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+def test_a_signature_that_was_other_an_hour_before_counts_its_chain(
+    at: Project, monkeypatch: Any, limit: int
+) -> None:
+    monkeypatch.setattr(count, "MOST_NEW", 1)
+    failed(factories.submit(at), "error: one\n")
+    root = factories.submit(at, retry_policy=RETRIED)
+    failed(root, "error: two\n")
+    retries_dispatch()
+    failures_count()
+    assert figures() == [("error: one", 1, 1, 0), (OTHER_TITLE, 1, 1, 0)]
+    an_hour_ago()
+    failed(tip(root), "error: two\n")
+    retries_dispatch()
+    factories.settle(factories.start(tip(root)), status="terminated")
+    while stretch_count(limit)[1]:
+        pass
+    assert figures()[:2] == [("error: one", 1, 1, 0), ("error: two", 1, 1, 1)]
 
 
 def test_values_beyond_the_most_of_an_hour_are_one_row(

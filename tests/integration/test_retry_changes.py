@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from sessions_app.models import AuditEntry, Project, RetryDefaults, RetrySettings, Session
+from sessions_app.models import (
+    AuditEntry,
+    Project,
+    RetryDefaults,
+    RetrySettings,
+    Session,
+    SessionEvent,
+)
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
@@ -107,6 +114,27 @@ def test_in_bulk_those_that_wait_get_the_changes_later(at: Project, api: Api) ->
     assert child["image"] == "train:2"
     shown = api.read(f"sessions/{child['id']}/attempts/")[-1]["changes"]
     assert shown == {"image": "train:2", "reason": "try"}
+    assert check_all() == []
+
+
+def test_changes_of_two_requests_are_told_as_the_attempt_gets_them(at: Project, api: Api) -> None:
+    RetrySettings.objects.create(retries_per_minute=1)
+    had = {"cpu": "1", "memory": "1Gi"}
+    sessions = {str(each.pk): each for each in (failed(at, resources=had) for _ in range(2))}
+    more = {"resources": {"memory": "16Gi"}}
+    done = api.post("sessions/bulk-retry/", {"filter": {"status": "ERROR"}, "changes": more}).json()
+    (waiting,) = (each for each in done["results"] if each["outcome"] == "scheduled")
+    RetrySettings.objects.update(retries_per_minute=None)
+    session = sessions[waiting["session_id"]]
+    child = retried(api, session, changes={"resources": {"cpu": "4"}})
+    both = {"cpu": "4", "memory": "16Gi"}
+    assert child["resources"] == both
+    shown = api.read(f"sessions/{child['id']}/attempts/")[-1]["changes"]
+    assert shown["resources"] == both
+    told = SessionEvent.objects.get(type="session.retry_dispatched", session_id=session.pk)
+    assert told.data["changes"]["resources"] == both
+    acts = AuditEntry.objects.filter(action="retry.dispatch", object_id=str(session.pk))
+    assert [each.data["changes"]["resources"] for each in acts][-1] == both
     assert check_all() == []
 
 

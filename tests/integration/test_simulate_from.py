@@ -10,7 +10,9 @@ from sessions_app.authorization import Actor
 from sessions_app.models import Project, Session
 from sessions_app.selectors.sessions import session_get
 from sessions_app.services.chains.dispatch import retries_dispatch
+from sessions_app.services.chains.parked import chain_give_up
 from sessions_app.services.chains.simulate import FromHere, simulate_from
+from sessions_app.services.sessions.cancel import chain_cancel
 from tests import factories
 
 
@@ -19,7 +21,7 @@ def project() -> Project:
     return factories.project("vision")
 
 
-def chain(project: Project, *ends: int, **policy: int) -> list[Session]:
+def chain(project: Project, *ends: int, **policy: object) -> list[Session]:
     """A chain whose attempts ended with these exit codes; 0 is a success."""
     made = [factories.submit(project, retry_policy=factories.policy(**policy))]
     for code in ends:
@@ -47,6 +49,20 @@ def test_without_changes_it_decides_as_it_was_decided(project: Project) -> None:
     assert steps(tried(first)) == [(0, "inline_retry"), (1, "inline_retry"), (2, None)]
     assert steps(tried(third)) == [(2, None)]
     assert tried(second)[1:] == ("succeeded", "succeeded")
+
+
+@pytest.mark.parametrize("end", ["exhausted", "cancelled"])
+def test_a_chain_that_was_parked_ends_as_it_did(project: Project, end: str) -> None:
+    first, second, third = chain(project, 1, 1, 1, max_retries=2, on_exhausted="park")
+    if end == "exhausted":
+        chain_give_up(third.pk, first.pk, by="ann")
+    else:
+        chain_cancel(first.pk, by="ann")
+    for session in (first, second, third):
+        assert tried(session)[1:] == (end, end)
+    sooner = tried(first, policy=InlinePolicy(max_retries=1))
+    assert sooner[1:] == ("parked", end)
+    assert tried(first, policy=InlinePolicy(max_retries=3)).outcome == "retrying"
 
 
 def test_what_was_spent_before_stays_spent(project: Project) -> None:

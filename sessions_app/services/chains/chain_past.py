@@ -50,7 +50,9 @@ PASTS = f"""
 """SQL of one value about the sessions of a table `l`, for `chain_pasts`: the earlier attempts of
 chains whose policies may look at them, newest first. Which of the named ones do is known later."""
 _CAUSES = frozenset(cause.value for cause in FAILURE_CAUSES)
-# Both parts walk the attempts of one chain along the index of their numbers.
+# All parts walk the attempts of one chain along the index of their numbers. `o` is the newest one
+# that was decided about before the window, found at once (OFFSET 0 keeps it apart): of what came
+# before, nobody needs the budgets.
 _STATEMENT = f"""
     SELECT v.id, f.signatures, p.budgets, p.times
     FROM unnest(%(id)s::uuid[], %(root_id)s::uuid[], %(retry_count)s::int[], %(most)s::int[],
@@ -64,10 +66,18 @@ _STATEMENT = f"""
             ORDER BY s.retry_count DESC LIMIT v.most) b
     ) f
     CROSS JOIN LATERAL (
+        SELECT coalesce((
+            SELECT s.retry_count
+            FROM sessions_app_session s JOIN sessions_app_retrydecision d ON d.session_id = s.id
+            WHERE s.root_id = v.root_id AND s.retry_count < v.retry_count
+                AND d.decided_at <= v.since
+            ORDER BY s.retry_count DESC LIMIT 1), -1) AS attempt OFFSET 0
+    ) o
+    CROSS JOIN LATERAL (
         SELECT array_agg(d.paid_by) AS budgets, array_agg(d.decided_at) AS times
         FROM sessions_app_session s JOIN sessions_app_retrydecision d ON d.session_id = s.id
         WHERE s.root_id = v.root_id AND s.retry_count < v.retry_count
-            AND d.state = 'dispatched' AND d.decided_at > v.since
+            AND s.retry_count > o.attempt AND d.state = 'dispatched'
     ) p
 """
 

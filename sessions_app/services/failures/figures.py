@@ -21,10 +21,10 @@ class Added:
     recovered: int = 0
     lost: float = 0.0
 
-    def failure(self, ended: Ended, key: str) -> None:
-        """Add a failure; a chain counts at its first one of the key."""
+    def failure(self, ended: Ended, *, first: bool) -> None:
+        """Add a failure; `first` is the first one of its chain here."""
         self.sessions += 1
-        self.chains += key not in ended.earlier
+        self.chains += first
         self.lost += max(ended.run_seconds, 0.0)
 
     def add(self, other: "Added") -> None:
@@ -45,9 +45,9 @@ class Seen(Added):
     last: datetime | None = None
     example: UUID | None = None
 
-    def see(self, ended: Ended, key: str) -> None:
+    def see(self, ended: Ended, *, first: bool) -> None:
         """Take a failure in."""
-        self.failure(ended, key)
+        self.failure(ended, first=first)
         self.title = ended.title or self.title
         self.cause = ended.cause
         self.first = min(self.first or ended.time, ended.time)
@@ -90,12 +90,12 @@ class Figures:
 
 
 def keys_of(ends: Iterable[Ended]) -> set[tuple[int, str]]:
-    """Return the signatures that the ends are about, by project and key."""
-    return {
-        (ended.project_id, key)
-        for ended in ends
-        for key in ([ended.key] if ended.failed else ended.earlier)
-    }
+    """Return the signatures that the ends may count under, by project and key."""
+    found: set[tuple[int, str]] = set()
+    for ended in ends:
+        keys = [OTHER, *ended.earlier, *([ended.key] if ended.failed else [])]
+        found.update((ended.project_id, key) for key in keys)
+    return found
 
 
 def figures_of(
@@ -107,15 +107,18 @@ def figures_of(
     """Return what ends add.
 
     `known` are the signatures that have a row. `new_in` says how many of a project were new in an
-    hour: beyond `most_new` of them, further ones count under `OTHER`.
+    hour: beyond `most_new` of them, further ones count under `OTHER`. A chain counts at its first
+    failure under a key.
     """
     found = Figures()
     taken = set(known)
     made: dict[tuple[int, datetime], int] = {}
     for ended in ends:
         hour = hour_of(ended.time)
+        # Before a key that has no row now is taken: what came earlier counted elsewhere.
+        before = _counted(ended, taken)
         if not ended.failed:
-            for key in {key for key in ended.earlier if (ended.project_id, key) in taken}:
+            for key in before:
                 seen = found.signatures.setdefault((ended.project_id, key), Seen())
                 for each in (seen, *found.hours_of(ended, hour, key)):
                     each.recovered += 1
@@ -128,13 +131,20 @@ def figures_of(
                 ended = ended._replace(title=OTHER_TITLE)  # noqa: PLW2901  # as it is counted
             else:
                 made[at] += 1
-                taken.add((ended.project_id, key))
+            taken.add((ended.project_id, key))
             # `OTHER` is a signature, too, and may be a new one.
             found.grown.add(ended.project_id)
-        found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, ended.key)
+        first = key not in before
+        found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, first=first)
         for added in found.hours_of(ended, hour, key):
-            added.failure(ended, ended.key)
+            added.failure(ended, first=first)
     return found
+
+
+def _counted(ended: Ended, taken: Collection[tuple[int, str]]) -> set[str]:
+    """Return the keys under which earlier failures of the chain count: without a row, `OTHER`."""
+    rows = {key if (ended.project_id, key) in taken else OTHER for key in ended.earlier}
+    return {key for key in rows if (ended.project_id, key) in taken}
 
 
 def hour_of(time: datetime) -> datetime:
