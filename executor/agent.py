@@ -82,12 +82,12 @@ class Agent:
         self._book = LeaseBook()
         self._leasing = False
         self._began = boottime()
-        life = state.lease_life()
+        self._life = life = state.lease_life()
         # Leases of runs that the files know are not to lapse while the cluster does not answer.
         self._survey_until = self._began + (life[0] / 2 if life else inf)
         self._recovered = False
         self._found: list[LeaseKey] = []
-        """What the driver has found before `_recover`, which knows what the files tell of it."""
+        """Runs that the driver found before `_recover`, which reads what their files tell."""
         self._term: Term | None = None
         self._stop_times = StopTimes()
         self._taken_over: str | None = None
@@ -142,11 +142,11 @@ class Agent:
         self._recovered = True
         self._table.recover()
         for key in self._found:
-            self._adopt_found(key)
-        if self._active and (life := self._state.lease_life()):
+            self._table.adopt_found(key)
+        if self._active and self._life:
             # They may go on for as long without a renewal as if this start had been one: the server
             # gives their sessions to nobody else before.
-            self._term = Term(self._began, *life)
+            self._term = Term(self._began, *self._life)
         self._sender.start()
         self._pump.start()
 

@@ -39,10 +39,10 @@ class _Stream:
     """The output of one run.
 
     `due`: when to look for more (boot time). `muted`: nothing more of it will be sent, and of what
-    it has written only `kept` stays, for the signature of its failure. `end`: set
-    once the server has the beginning; the rest is then sent after the end of the run. `refused_at`:
-    when the server first refused the rest of an ended run's output. `let_go`: the run's end no
-    longer waits for it. `progress` reads the output, too, before any of it is cut.
+    it has written only `kept` stays, for the signature of its failure. `end`: set once the server
+    has the beginning; the rest is then sent after the end of the run. `refused_at`: when the server
+    first refused the rest of an ended run's output. `let_go`: the run's end no longer waits for it.
+    `progress` reads the output, too, before any of it is cut.
     """
 
     files: RunFiles

@@ -49,7 +49,7 @@ class StateDir:
         """
         try:
             return (self.path / "boot").read_text("ascii") == boot_id()
-        except (FileNotFoundError, UnicodeDecodeError):
+        except (OSError, UnicodeDecodeError):
             return False
 
     def note_whole(self) -> None:

@@ -20,19 +20,15 @@ class Prefix:
         """Return the length of the prefix in a line, or -1 if the line has another one."""
         if line.startswith(self._text):
             return len(self._text)
-        if len(self._parts) == 1:
+        first, *rest = self._parts
+        if not rest or not line.startswith(first):
             return -1
-        end = -1
-        for part in self._parts:
-            if end >= 0:
-                number = _NUMBER.match(line, end)
-                if number is None:
-                    return -1
-                end = number.end()
-            end = max(end, 0)
-            if not line.startswith(part, end):
+        end = len(first)
+        for part in rest:
+            number = _NUMBER.match(line, end)
+            if number is None or not line.startswith(part, number.end()):
                 return -1
-            end += len(part)
+            end = number.end() + len(part)
         return end
 
     def removed(self, line: bytes) -> bytes:

@@ -63,15 +63,14 @@ _NOISE = compiled(
 )
 # Events of Kubernetes, as kubectl lists them.
 _EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s")
-# What was tried again.
-# And what rustc adds to an error: it tells why only if the error itself does not.
+# What was tried again, and what rustc adds to an error: it tells why only if the error does not.
 _AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b|^\s*= (?:note|help): ")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
-    # The same of native code, of C++ without an address, and of Julia.
     # What compilers say below an error: it is told with the error.
     r"|^(?:\[ERROR\])?\s{2,}(?:symbol|location|required|found|reason): "
+    # Stacks of native code, of C++ without an address, and of Julia.
     r"|\+0x[0-9a-f]+\)? ?\[0x[0-9a-f]+\]$|^(?:[\w~]+::)+[\w~]+\([^()]*\)(?: const)?$"
     r"|^\s*\[[ 0-9]+\] .*(?: at \S+:[0-9]+|\[inlined\]$)"
     r"|Compile with `?TORCH_USE_CUDA_DSA|CUDA kernel errors might|CUDA_LAUNCH_BLOCKING"

@@ -97,7 +97,7 @@ class Exceptions:
     wrapper: Failure | None = None
     passed_over: frozenset[int] = frozenset()
     ended: bool = False
-    """Whether the wrapper says only that what it ran has ended."""
+    """True: the wrapper tells only that what it ran has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,17 @@ from django.db import connection
 
 from sessions_app.db.bulk import array
 
+_SWITCHED = "state = 'held' AND held_for IN ('', 'switch')"
 # Looks at the projects whose retries a switch holds, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
-_CLAIM_RESUMABLE = """
+_CLAIM_RESUMABLE = f"""
     WITH RECURSIVE holding(project_id) AS (
         (SELECT project_id FROM sessions_app_retrydecision
-            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id IS NOT NULL
+            WHERE {_SWITCHED} AND project_id IS NOT NULL
             ORDER BY project_id LIMIT 1)
         UNION ALL
         SELECT (SELECT project_id FROM sessions_app_retrydecision
-            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id > h.project_id
+            WHERE {_SWITCHED} AND project_id > h.project_id
             ORDER BY project_id LIMIT 1)
         FROM holding h WHERE h.project_id IS NOT NULL
     )
@@ -32,12 +33,12 @@ _CLAIM_RESUMABLE = """
     ) m ON NOT m.off
     JOIN LATERAL (
         (SELECT session_id FROM sessions_app_retrydecision
-            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
+            WHERE {_SWITCHED} AND project_id = p.id
                 AND NOT m.paused
             ORDER BY session_id LIMIT %(limit)s)
         UNION ALL
         (SELECT session_id FROM sessions_app_retrydecision
-            WHERE state = 'held' AND held_for IN ('', 'switch') AND project_id = p.id
+            WHERE {_SWITCHED} AND project_id = p.id
                 AND requested_by <> '' AND m.paused
             ORDER BY session_id LIMIT %(limit)s)
     ) d ON true

@@ -280,16 +280,6 @@ class _Row(NamedTuple):
     domain_id: int
     generic: bool
 
-    @property
-    def granted(self) -> bool:
-        return self.decided is not None and json.loads(self.decided)["result"] == "retry"
-
-    @property
-    def was_parked(self) -> bool:
-        if self.decided is None:
-            return False
-        return bool(json.loads(self.decided)["retry_state"] == RetryState.PARKED)
-
 
 def _chains(rows: Iterable[Sequence[Any]]) -> list[PastChain]:
     """Return the chains of rows that come in the order of their roots and attempts."""
@@ -345,19 +335,21 @@ _STATUSES = {Status.TERMINATED.value: "terminated", Status.CANCELLED.value: "can
 
 def _record(root_id: UUID, part: Sequence[_Row]) -> Record:
     last = part[-1]
-    outcome = _outcome(last)
-    waits = outcome == "retrying" and last.granted
-    cancelled_waiting = outcome == "cancelled" and last.granted
+    decided = json.loads(last.decided) if last.decided is not None else {}
+    granted = decided.get("result") == "retry"
+    outcome = _outcome(last, decided)
+    waits = outcome == "retrying" and granted
+    cancelled_waiting = outcome == "cancelled" and granted
     goes_on = last.lasted is None
-    parked = str(last.session_id) if last.was_parked and outcome != RetryState.PARKED else ""
+    was_parked = decided.get("retry_state") == RetryState.PARKED and outcome != RetryState.PARKED
+    parked = str(last.session_id) if was_parked else ""
     return Record(str(root_id), outcome, len(part) + waits, cancelled_waiting, goes_on, parked)
 
 
-def _outcome(last: _Row) -> str:
+def _outcome(last: _Row, decided: Mapping[str, Any]) -> str:
     """Return a chain's outcome by its last attempt, or the last before a manual retry."""
-    if last.by_hand and last.decided is not None:
-        state: str = json.loads(last.decided)["retry_state"]
-        return "retrying" if last.granted else state
+    if last.by_hand and decided:
+        return "retrying" if decided["result"] == "retry" else str(decided["retry_state"])
     return last.retry_state if last.retry_state in _OUTCOMES else "retrying"
 
 

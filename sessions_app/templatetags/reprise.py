@@ -58,6 +58,15 @@ def duration(seconds: float | None, parts: int = 2) -> str:
     return " ".join(f"{count} {unit}" for count, unit in found[:parts] if count) or "0 s"
 
 
+@register.filter
+def usage(budget: Mapping[str, Any]) -> str:
+    """How much of a budget was used: `1 of 3`, and with a window `4, at most 2 in 1 h`."""
+    used, limit, window = budget["used"], budget["limit"], budget.get("window")
+    if limit is None:
+        return str(used)
+    return f"{used}, at most {limit} in {duration(window)}" if window else f"{used} of {limit}"
+
+
 def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
     """Seconds from `start` to `end`, never negative; None if one of them is missing."""
     if start is None or end is None:

@@ -31,7 +31,7 @@ DISPATCH = (
         "dispatch-of-what-is-switched-off",
         (
             Edit(
-                "sessions_app.services.chains.dispatch:_is_held",
+                "sessions_app.services.chains.switch_holds:switch_holds",
                 "return mode is Mode.OFF or",
                 "return False and",
             ),

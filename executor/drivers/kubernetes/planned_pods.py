@@ -68,18 +68,16 @@ class PlannedPods:
 def conclusion(run: PodRun, end: Observation) -> Observation:
     """Return how a run ends: by the verdict on it, if there is one, else by `end`.
 
-    A run of which a pod was refused is handed back only if no container of it has started meanwhile
-    and all its pods are gone for sure. Else it has failed, by no fault of its own.
+    A run whose plan was refused is handed back only if no container of it has started meanwhile and
+    all its pods are gone for sure. Else it has failed, by no fault of its own.
     """
     verdict = run.verdict or end
-    if verdict.status != UNSTARTED:
+    if not (verdict.status == UNSTARTED and verdict.node):
         return verdict
     tracker = run.tracker
     if not (tracker.began or tracker.unfenced):
         return verdict
-    message = f"a pod of it was refused, others had started: {verdict.message}"
-    if verdict.node:
-        message = f"node {verdict.node}, planned for one of its pods, refused it: {verdict.message}"
+    message = f"node {verdict.node}, planned for one of its pods, refused it: {verdict.message}"
     termination = facts(None, "PodCreateFailed", pod_message=message)
     if tracker.unfenced:
         termination["unfenced"] = True

@@ -118,10 +118,7 @@ def figures_of(
         # Before a key that has no row now is taken: what came earlier counted elsewhere.
         before = _counted(ended, taken)
         if not ended.failed:
-            for key in before:
-                seen = found.signatures.setdefault((ended.project_id, key), Seen())
-                for each in (seen, *found.hours_of(ended, hour, key)):
-                    each.recovered += 1
+            _recovered(found, ended, before)
             continue
         key, at = ended.key, (ended.project_id, hour)
         if (ended.project_id, key) not in taken:
@@ -139,6 +136,14 @@ def figures_of(
         for added in found.hours_of(ended, hour, key):
             added.failure(ended, first=first)
     return found
+
+
+def _recovered(found: Figures, ended: Ended, keys: Collection[str]) -> None:
+    """Count the recovery of a chain under each of the keys."""
+    for key in keys:
+        seen = found.signatures.setdefault((ended.project_id, key), Seen())
+        for each in (seen, *found.hours_of(ended, hour_of(ended.time), key)):
+            each.recovered += 1
 
 
 def _counted(ended: Ended, taken: Collection[tuple[int, str]]) -> set[str]:
