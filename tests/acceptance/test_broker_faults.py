@@ -303,8 +303,8 @@ def test_expired_messages_are_dropped(cluster: Cluster, node: PrivateNode) -> No
     wipe(node.url, queues)
     with Connection(node.url) as connection, connection.Producer() as producer:
         for kind in broker.KINDS:
-            producer.publish({}, exchange=broker.EXCHANGE, routing_key=kind, expiration=1)
-    assert waiting_in(node.url, *queues) == 4
+            producer.publish({}, exchange=broker.EXCHANGE, routing_key=kind, expiration=4)
+    until(lambda: waiting_in(node.url, *queues) == 4, "all have arrived")
     until(lambda: not waiting_in(node.url, *queues), "they expire")
     assert waiting_in(node.url, broker.EXPIRED.name) == 0
 

@@ -129,7 +129,10 @@ class OldServer:
 
 
 class Collision:
-    """Lets a server hold its project for a while, and long enough once `migrate` has the events."""
+    """Lets servers hold their project for a while, and long enough once `migrate` has the events.
+
+    Between two writes a server holds nothing, so it takes several for one to hold at any time.
+    """
 
     def __init__(self) -> None:
         self.began, self.over = threading.Event(), threading.Event()
@@ -151,7 +154,7 @@ def test_servers_go_on_while_the_tables_change(url: str) -> None:
         )
     collision = Collision()
     servers = [
-        OldServer(url, collision),
+        *(OldServer(url, collision) for _ in range(3)),
         OldServer(url, lambda _: time.sleep(0.01)),
         OldServer(url, lambda _: time.sleep(0.01)),
     ]
@@ -162,7 +165,7 @@ def test_servers_go_on_while_the_tables_change(url: str) -> None:
         for server in servers:
             server.stop()
         assert collision.over.is_set()
-        assert [server.errors for server in servers] == [[], [], []]
+        assert [server.errors for server in servers if server.errors] == []
         assert all(server.written > 5 for server in servers)
         assert other.execute(INVALID).fetchone() == (0,)
     assert "waiting: canceling statement due to lock timeout" in output

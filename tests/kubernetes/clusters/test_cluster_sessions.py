@@ -63,12 +63,12 @@ def test_the_failure_of_a_rank_ends_the_others_first(
     assert _service_of(site, site.pods(second)[0]) != service
     land.wait_for_status([second], "TERMINATED")
 
-    ended = client.session(root)
-    assert (ended.status, ended.exit_code) == ("ERROR", 7)
+    ended, decided = client.session(root), client.decision(root)
+    assert (ended.status, ended.exit_code) == ("ERROR", 7), decided
     assert ended.finished_at is not None
     assert land.lives(root)[0][1] <= ended.finished_at.timestamp()
     land.lived_one_by_one([root], attempts=2)
-    (container,) = client.decision(root).termination["containers"]
+    (container,) = decided.termination["containers"]
     assert container["exit_code"] == 7
     host = f"rank-0.{service['metadata']['name']}.{NAMESPACE}.svc"
     for rank in range(RANKS):
