@@ -219,6 +219,9 @@ def test_a_signature_that_was_other_an_hour_before_counts_its_chain(
     while stretch_count(limit)[1]:
         pass
     assert figures()[:2] == [("error: one", 1, 1, 0), ("error: two", 1, 1, 1)]
+    before = figures(), hours()
+    failures_rebuild()
+    assert (figures(), hours()) == before
 
 
 def test_values_beyond_the_most_of_an_hour_are_one_row(

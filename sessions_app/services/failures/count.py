@@ -50,7 +50,8 @@ _SET_PLACES = """
 """
 _FIRST_DAY = "UPDATE sessions_app_failurereader SET first_day = %s WHERE id = 2"
 _KNOWN = """
-    SELECT s.project_id, s.key FROM unnest(%s::bigint[], %s::text[]) AS v(project_id, key)
+    SELECT s.project_id, s.key, CASE WHEN s.sessions = 0 THEN s.first_seen END
+    FROM unnest(%s::bigint[], %s::text[]) AS v(project_id, key)
     JOIN sessions_app_failuresignature s USING (project_id, key)
 """
 _NEW = """
@@ -237,7 +238,7 @@ def _set_places(places: Mapping[int, Cursor]) -> None:
 def _figures(ends: Sequence[Ended]) -> Figures:
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, columns(sorted(keys_of(ends))) or ["{}", "{}"])
-        known = set(cursor.fetchall())
+        known = {(project, key): since for project, key, since in cursor.fetchall()}
         projects = {
             ended.project_id for ended in ends if (ended.project_id, ended.key) not in known
         }

@@ -1,6 +1,6 @@
 """What the ends of a stretch of the log add to the figures of failures."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -91,46 +91,51 @@ class Figures:
 
 def keys_of(ends: Iterable[Ended]) -> set[tuple[int, str]]:
     """Return the signatures that the ends may count under, by project and key."""
-    found: set[tuple[int, str]] = set()
-    for ended in ends:
-        keys = [OTHER, *ended.earlier, *([ended.key] if ended.failed else [])]
-        found.update((ended.project_id, key) for key in keys)
-    return found
+    return {at for ended in ends for at in _keys_of(ended)}
+
+
+def _keys_of(ended: Ended) -> list[tuple[int, str]]:
+    keys = [OTHER, *ended.earlier, *([ended.key] if ended.failed else [])]
+    return [(ended.project_id, key) for key in keys]
 
 
 def figures_of(
     ends: Sequence[Ended],
-    known: Collection[tuple[int, str]],
+    known: Mapping[tuple[int, str], datetime | None],
     new_in: Callable[[int, datetime], int],
     most_new: int,
 ) -> Figures:
     """Return what ends add.
 
-    `known` are the signatures that have a row. `new_in` says how many of a project were new in an
-    hour: beyond `most_new` of them, further ones count under `OTHER`. A chain counts at its first
-    failure under a key.
+    `known` are the signatures that have a row, with its first time if a rebuild has not come to it
+    yet: what failed before that time counted under `OTHER`. `new_in` says how many of a project
+    were new in an hour: beyond `most_new` of them, further ones count under `OTHER`. A chain counts
+    at its first failure under a key.
     """
     found = Figures()
-    taken = set(known)
+    taken = {at for at, since in known.items() if since is None}
+    later = {at: since for at, since in known.items() if since is not None}
     made: dict[tuple[int, datetime], int] = {}
     for ended in ends:
         hour = hour_of(ended.time)
+        if later:
+            taken.update(at for at in _keys_of(ended) if at in later and later[at] < ended.time)
         # Before a key that has no row now is taken: what came earlier counted elsewhere.
         before = _counted(ended, taken)
         if not ended.failed:
             _recovered(found, ended, before)
             continue
         key, at = ended.key, (ended.project_id, hour)
-        if (ended.project_id, key) not in taken:
+        if (ended.project_id, key) not in taken and later.get((at[0], key)) != ended.time:
             made.setdefault(at, new_in(*at))
             if made[at] >= most_new:
                 key = OTHER
                 ended = ended._replace(title=OTHER_TITLE)  # noqa: PLW2901  # as it is counted
             else:
                 made[at] += 1
-            taken.add((ended.project_id, key))
             # `OTHER` is a signature, too, and may be a new one.
             found.grown.add(ended.project_id)
+        taken.add((ended.project_id, key))
         first = key not in before
         found.signatures.setdefault((ended.project_id, key), Seen()).see(ended, first=first)
         for added in found.hours_of(ended, hour, key):
