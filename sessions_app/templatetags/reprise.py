@@ -60,7 +60,7 @@ def duration(seconds: float | None, parts: int = 2) -> str:
 
 @register.filter
 def usage(budget: Mapping[str, Any]) -> str:
-    """How much of a budget was used: `1 of 3`, and with a window `4, at most 2 in 1 h`."""
+    """Return how much of a budget was used: `1 of 3`, and with a window `4, at most 2 in 1 h`."""
     used, limit, window = budget["used"], budget["limit"], budget.get("window")
     if limit is None:
         return str(used)
