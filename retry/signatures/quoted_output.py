@@ -9,7 +9,6 @@ from retry.signatures.tracebacks import ERROR_OUTPUT, Failure
 from retry.signatures.vague_lines import is_vague, telling_words
 
 _HEADS = ERROR_OUTPUT | {b"Command error:"}
-_ANY = b" error:", b"tderr:", b"TDERR:", b"tderr output:", b"rror output:"
 _FAR = 40
 """Lines below the one that failed in which the head of the quoted output may stand."""
 _LONGEST = 80
@@ -31,7 +30,7 @@ def with_quoted(lines: Sequence[bytes], failure: Failure) -> Failure:
 
 
 def _is_head(line: bytes) -> bool:
-    return line.endswith(_ANY) and line.strip() in _HEADS
+    return line.endswith(b":") and line.strip() in _HEADS
 
 
 def _tells_little(text: bytes) -> bool:

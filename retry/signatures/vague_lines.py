@@ -159,9 +159,9 @@ def is_vague(line: bytes) -> bool:
     shown = replaced(_DATA, _hidden, line[:_LONGEST_READ])[:_LONGEST]
     if shown.count(b" ") > _MANY:
         return False
-    level = _LEVEL.search(line)
     if is_count(line):
         return True
+    level = _LEVEL.search(line)
     if any(_NO_REASON.search(each) for each in (line, line[level.end() :] if level else b"")):
         return True
     before, colon, end = shown.rpartition(b": ")

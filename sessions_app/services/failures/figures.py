@@ -123,10 +123,11 @@ def figures_of(
         # Before a key that has no row now is taken: what came earlier counted elsewhere.
         before = _counted(ended, taken)
         if not ended.failed:
-            _recovered(found, ended, before)
+            _recovered(found, ended, hour, before)
             continue
         key, at = ended.key, (ended.project_id, hour)
-        if (ended.project_id, key) not in taken and later.get((at[0], key)) != ended.time:
+        row = (ended.project_id, key)
+        if row not in taken and later.get(row) != ended.time:
             made.setdefault(at, new_in(*at))
             if made[at] >= most_new:
                 key = OTHER
@@ -143,11 +144,11 @@ def figures_of(
     return found
 
 
-def _recovered(found: Figures, ended: Ended, keys: Collection[str]) -> None:
+def _recovered(found: Figures, ended: Ended, hour: datetime, keys: Collection[str]) -> None:
     """Count the recovery of a chain under each of the keys."""
     for key in keys:
         seen = found.signatures.setdefault((ended.project_id, key), Seen())
-        for each in (seen, *found.hours_of(ended, hour_of(ended.time), key)):
+        for each in (seen, *found.hours_of(ended, hour, key)):
             each.recovered += 1
 
 
