@@ -1,8 +1,10 @@
 import json
 import math
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retry.engine.decide import (
@@ -17,14 +19,15 @@ from retry.engine.decide import (
     max_attempts,
     open_budgets,
 )
+from retry.engine.decision import Payment
 from retry.evidence.causes import RetryCause, cause_class, classify
 from retry.evidence.termination import Termination
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
 from retry.policies.limits import UNLIMITED
-from retry.policies.merge import MergedBounds, bounded
+from retry.policies.merge import NO_BOUNDS, MergedBounds, bounded
 from tests.unit.retry import strategies
-from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain
+from tests.unit.retry.build import NOW, ROOT_CREATED_AT, SESSION_ID, a_chain, exited
 
 counts = st.integers(0, 8) | st.integers(min_value=0, max_value=2**63)
 
@@ -126,11 +129,27 @@ def _most(counters: dict[str, int], policy: InlinePolicy, settings: Settings) ->
     return found
 
 
+def _most_at_once(row: Mapping[str, Any], paid: Sequence[Payment]) -> int:
+    """Return the most retries that a budget paid within its window, or all if it has none."""
+    window = row.get("window")
+    if window is None:
+        return int(row["used"])
+    times = [each.at for each in paid if each.budget == row["name"]]
+    within = (sum(0 <= (last - at).total_seconds() < window for at in times) for last in times)
+    return max(within, default=0)
+
+
 @given(
     ends=st.lists(strategies.terminations, min_size=1, max_size=25),
     policy=strategies.policies(retry_delay=0.001, max_retry_delay=1, max_chain_duration=None),
     bounds=strategies.bounds,
     global_max_retries=st.integers(0, 8) | st.just(150) | st.none(),
+)
+@example(
+    ends=[exited(1)] * 3,
+    policy=InlinePolicy(max_retries=1, retry_delay=0.001, retry_window=1),
+    bounds=NO_BOUNDS,
+    global_max_retries=None,
 )
 def test_no_chain_goes_past_a_budget(
     ends: list[Termination],
@@ -142,14 +161,16 @@ def test_no_chain_goes_past_a_budget(
     rulebook = Rulebook(policy, bounds=bounds, settings=settings)
     effective, _ = bounded(policy, bounds)
     counters: dict[str, int] = {}
+    paid: list[Payment] = []
     retry_count, now = 0, ROOT_CREATED_AT
     for termination in ends:
-        chain = a_chain(retry_count=retry_count, counters=counters)
+        chain = a_chain(retry_count=retry_count, counters=counters, paid=paid)
         decision = decide(termination, chain, rulebook, now, 0.5)
         assert decision is not None
         if decision.paid_by is None or decision.due_at is None:
             break
         counters = counters_after(counters, decision.paid_by)
+        paid.append(Payment(decision.paid_by, now))
         retry_count, now = retry_count + 1, decision.due_at
         assert sum(counters.values()) == retry_count
         assert retry_count + 1 <= _most(counters, effective, settings)
@@ -157,7 +178,8 @@ def test_no_chain_goes_past_a_budget(
     # A chain never has more attempts than its first one was told.
     assert retry_count + 1 <= _most({}, effective, settings)
     rows = budgets(counters, effective, (), settings)
-    assert all(row["limit"] is None or row["used"] <= row["limit"] for row in rows)
+    # A budget with a window tells all that it ever paid; the limit is for what is within it.
+    assert all(row["limit"] is None or _most_at_once(row, paid) <= row["limit"] for row in rows)
     assert set(counters) <= {row["name"] for row in rows}
 
 
