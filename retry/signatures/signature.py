@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from retry.engine.workload_message import NO_MESSAGE, workload_message_of
-from retry.evidence.causes import PLATFORM_CAUSES, classify
+from retry.evidence.causes import PLATFORM_CAUSES, RetryCause, classify
 from retry.evidence.termination import Termination, exit_code_of, first_failed_container
 from retry.signatures.error_lines import (
     error_line,
@@ -29,18 +29,34 @@ END_LENGTH = 60
 """Characters of the end of a longer text that are kept."""
 REMEMBERED_LENGTH = 1024
 """Characters up to which a process remembers the text of an output."""
+_SAY_WHY = frozenset(
+    {RetryCause.OOM_KILLED, RetryCause.DEADLINE_EXCEEDED, RetryCause.LIMIT_EXCEEDED}
+)
+"""Causes that say why a run ended, whatever it printed last, and with whatever exit code."""
+_SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+_KILLED = {code: name for n, name in _SIGNALS.items() for code in (128 + n, -n)}
+"""Exit codes that say the same. SIGABRT is not here: a program that aborts says why itself."""
 
 
 class Signature(NamedTuple):
     """The key of a failure, 12 hex digits, and its title, masked, of at most 200 characters.
 
-    `generic` says that the text tells only that something ended. Then the key is also of the image
-    and the command, and says nothing about failures of other images and commands.
+    `of_program` says that no text tells the failure, so that the key is also of the image and the
+    command. `generic` says that the end does not tell it either: such failures open no breaker.
     """
 
     key: str
     title: str
     generic: bool = False
+    of_program: bool = False
+
+
+class _End(NamedTuple):
+    """What an end says without any text; `killed`: it says why the run ended."""
+
+    code: str
+    title: str
+    killed: bool
 
 
 def signature(
@@ -56,16 +72,26 @@ def signature(
         reason = termination.reason
         title = f"{cause.value}: {reason}" if reason else cause.value
         return Signature(_key(cause.value, reason), title[:TITLE_LENGTH])
-    text, generic = _text(termination, log_tail)
-    code = exit_code_of(termination)
-    exit_code = "" if code is None else str(code)
+    end = _end(cause, exit_code_of(termination))
+    text, generic = _text(termination, log_tail, killed=end.killed)
     if not generic:
-        return Signature(_key(cause.value, exit_code, text), text)
+        return Signature(_key(cause.value, end.code, text), text)
     program = (_without_tag(image), command[0].split()[0] if command and command[0].split() else "")
-    said = text or (f"exit code {code}" if code is not None else cause.value)
+    said = text or end.title
     where = ", ".join(part for part in program if part)
     title = f"{said} ({where})" if where else said
-    return Signature(_key(cause.value, exit_code, text, *program), title[:TITLE_LENGTH], True)
+    key = _key(cause.value, end.code, text, *program)
+    return Signature(key, title[:TITLE_LENGTH], generic=not end.killed, of_program=True)
+
+
+def _end(cause: RetryCause, code: int | None) -> _End:
+    if cause in _SAY_WHY:
+        return _End("", cause.value, killed=True)
+    if code is None:
+        return _End("", cause.value, killed=False)
+    if cause is RetryCause.KERNEL_NONZERO_EXIT and code in _KILLED:
+        return _End(_KILLED[code], _KILLED[code], killed=True)
+    return _End(str(code), f"exit code {code}", killed=False)
 
 
 def _key(*parts: str) -> str:
@@ -73,7 +99,7 @@ def _key(*parts: str) -> str:
     return hashlib.sha256(text).hexdigest()[:KEY_LENGTH]
 
 
-def _text(termination: Termination, log_tail: str) -> tuple[str, bool]:
+def _text(termination: Termination, log_tail: str, *, killed: bool) -> tuple[str, bool]:
     """Return the masked text that tells the failure, and whether it is generic."""
     container = first_failed_container(termination)
     message = termination.message if container is None else container.message or termination.message
@@ -81,18 +107,24 @@ def _text(termination: Termination, log_tail: str) -> tuple[str, bool]:
         message = ""
     outputs = (message, log_tail, termination.pod_message)
     short = sum(map(len, outputs)) <= REMEMBERED_LENGTH
-    return _remembered_text_of(outputs) if short else _text_of(outputs)
+    return _remembered_text_of(outputs, killed) if short else _text_of(outputs, killed)
 
 
-def _text_of(outputs: tuple[str, ...]) -> tuple[str, bool]:
-    """Return the same of the first output that tells a failure."""
-    for output in outputs:
-        failure = failure_in(output)
-        if failure is not None:
-            # The shell writes the number of the process and its command beside the signal.
-            signal = generic_word(failure.text)
-            told = replace(failure, text=signal) if signal else failure
-            return _shown(told), signal is not None
+def _text_of(outputs: tuple[str, ...], killed: bool) -> tuple[str, bool]:
+    """Return the same of the first output that tells a failure.
+
+    What a killed run happened to print last does not tell why it was killed. An error may, and so
+    does what the cluster says last, which is the same for all programs.
+    """
+    for source, output in enumerate(outputs, start=1):
+        clusters = killed and source == len(outputs)
+        failure = failure_in(output, errors_only=killed and not clusters)
+        signal = generic_word(failure.text) if failure is not None else None
+        if failure is None or (killed and signal is not None):
+            continue
+        # The shell writes the number of the process and its command beside the signal.
+        told = replace(failure, text=signal) if signal else failure
+        return _shown(told), clusters or signal is not None
     return "", True
 
 
@@ -101,8 +133,12 @@ def _text_of(outputs: tuple[str, ...]) -> tuple[str, bool]:
 _remembered_text_of = lru_cache(maxsize=1024)(_text_of)
 
 
-def failure_in(output: str) -> Failure | None:
-    """Return the part of an output that tells the failure; None if the output is empty."""
+def failure_in(output: str, *, errors_only: bool = False) -> Failure | None:
+    """Return the part of an output that tells the failure; None if it is empty.
+
+    With `errors_only` only an exception, the head of a stack, or a line that is surely an error and
+    tells a reason counts.
+    """
     if not output:
         return None
     tail = end_of(output)
@@ -114,15 +150,19 @@ def failure_in(output: str) -> Failure | None:
     if exceptions.told is not None:
         return exceptions.told
     over = exceptions.passed_over
-    found = (
-        last_head(read)
-        or npm_error(read)
-        or gpu_line(read, over)
-        or _error_before_end(read, exceptions)
-        or exceptions.wrapper
-        or last_line(read, over)
-    )
-    return with_native_place(read, found)
+    found = last_head(read) or npm_error(read) or gpu_line(read, over)
+    if found is not None:
+        return with_native_place(read, found)
+    line = with_native_place(read, _error_before_end(read, exceptions))
+    if errors_only:
+        sure = line is not None and (line.place or _is_sure(read.lines[line.line]))
+        return line if sure else None
+    return line or with_native_place(read, exceptions.wrapper or last_line(read, over))
+
+
+def _is_sure(line: bytes) -> bool:
+    """Return whether a line is surely that of an error, and tells a reason."""
+    return rank_of(line) is Rank.LIKE_ONE and not is_vague(line)
 
 
 def _error_before_end(read: Output, exceptions: Exceptions) -> Failure | None:

@@ -148,6 +148,15 @@ def test_generic_signatures_and_platform_causes_open_none(at: Project) -> None:
     assert not Breaker.objects.exists()
 
 
+def test_runs_that_are_killed_alike_open_one_whatever_they_printed_last(at: Project) -> None:
+    asked(at)
+    for step in range(3):
+        session = factories.submit(at, retry_policy=RETRIED)
+        failed(session, f"{'ab' * step} step {step}\n", exit_code=137)
+    breakers_sweep()
+    assert Breaker.objects.get().state == "open"
+
+
 def test_a_muted_signature_opens_none_and_closes_what_is_open(at: Project) -> None:
     asked(at)
     first, *_ = chains(at, 1)

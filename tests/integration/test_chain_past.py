@@ -52,6 +52,30 @@ def test_the_same_failure_ends_a_chain(at: Project, api: Api) -> None:
     assert check_all() == []
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"exit_code": 137},
+        {"exit_code": 137, "reason": "OOMKilled"},
+        {"exit_code": 143, "reason": "DeadlineExceeded"},
+    ],
+    ids=["killed", "oom", "late"],
+)
+def test_runs_that_are_killed_fail_alike_whatever_they_printed_last(
+    at: Project, end: dict[str, Any]
+) -> None:
+    session = factories.submit(at, retry_policy=factories.policy(max_retries=9, stop_after_same=3))
+    for reason, said in (
+        ("inline_retry", "step 120, loss=0.3"),
+        ("inline_retry", "wrote checkpoint 7"),
+        ("repeating_failure", "reading part-00003.parquet"),
+    ):
+        tip = factories.start(factories.tip(session))
+        sessions_settle({tip.pk: End(Termination(**end), log_tail=f"{said}\n")})
+        assert factories.decision(tip).reason == reason
+        retries_dispatch()
+
+
 def test_a_rule_stops_after_equal_failures(at: Project) -> None:
     rule = {"name": "any", "action": "Retry", "stopAfterSame": 3}
     factories.named_policy("p", rules=[{**rule, "onCauses": ["kernel_nonzero_exit"]}])

@@ -56,11 +56,16 @@ def test_a_generic_failure_is_of_its_image_and_command(at: Project) -> None:
     assert len(set(keys)) == 3
 
 
-@pytest.mark.parametrize(("log_tail", "statements"), [("", 1), ("error: bad row\n", 0)])
-def test_only_generic_failures_read_images(at: Project, log_tail: str, statements: int) -> None:
+@pytest.mark.parametrize(
+    ("exit_code", "log_tail", "statements"),
+    [(1, "", 1), (1, "error: bad row\n", 0), (137, "step 3\n", 1), (137, "error: bad row\n", 0)],
+)
+def test_only_failures_that_no_text_tells_read_images(
+    at: Project, exit_code: int, log_tail: str, statements: int
+) -> None:
     session = factories.start(factories.submit(at))
     with CaptureQueriesContext(connection) as queries:
-        sessions_settle({session.pk: End(Termination(exit_code=1), log_tail=log_tail)})
+        sessions_settle({session.pk: End(Termination(exit_code=exit_code), log_tail=log_tail)})
     reads = [each["sql"] for each in queries if "c.image, c.command" in each["sql"]]
     assert len(reads) == statements
 

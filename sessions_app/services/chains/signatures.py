@@ -23,7 +23,8 @@ def failure_signatures(
 ) -> dict[UUID, Signature]:
     """Return the signature of each failure; a success and a cancel have none.
 
-    Only a generic text needs the image and the command: a batch without one reads nothing.
+    Only failures that no text tells need the image and the command: a batch without one reads
+    nothing.
     """
     failed = {
         session.id: (termination, log_tail)
@@ -31,7 +32,7 @@ def failure_signatures(
         if termination.status == "error"
     }
     found = {key: signature(*failure) for key, failure in failed.items()}
-    for key, image, command in _programs([key for key, each in found.items() if each.generic]):
+    for key, image, command in _programs([key for key, each in found.items() if each.of_program]):
         found[key] = signature(*failed[key], image=image, command=command)
     return found
 

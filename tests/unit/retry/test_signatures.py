@@ -91,7 +91,7 @@ def test_what_a_script_prints_at_the_end_changes_little(after: str) -> None:
 
 
 def test_generic_texts_are_told() -> None:
-    wrong = [each.name for each in FAILURES if signatures(each)[0].generic is not each.generic]
+    wrong = [each.name for each in FAILURES if signatures(each)[0].of_program is not each.generic]
     assert wrong == []
 
 
@@ -335,13 +335,6 @@ def test_the_wishes_of_a_workload_tell_nothing() -> None:
 def test_the_cluster_is_asked_last() -> None:
     said = Termination(exit_code=1, pod_message="Pod was active too long")
     assert (title("error: x", said), title("", said)) == ("error: x", "Pod was active too long")
-
-
-def test_hangs_differ_by_where_the_work_hung() -> None:
-    late = Termination(exit_code=137, reason="DeadlineExceeded", pod_message="active too long")
-    first, second = signature(late, "waits for rank 3\n"), signature(late, "loads the data\n")
-    assert (first.title, second.title) == ("waits for rank #", "loads the data")
-    assert first.key != second.key
 
 
 # What is masked.
