@@ -11,6 +11,7 @@ import logging.config
 import re
 import sys
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -55,16 +56,21 @@ def wanted_format(named: str | None, *, production: bool) -> str:
     return named or ("json" if production else "console")
 
 
-def configuration(named: str, level: str, **levels: str) -> dict[str, Any]:
+def configuration(
+    named: str, level: str, filters: Sequence[str] = (), **levels: str
+) -> dict[str, Any]:
     """Return the argument of `logging.config.dictConfig`: all lines go to standard error.
 
-    `level` is that of all loggers but those in `levels`.
+    `level` is that of all loggers but those in `levels`. `filters` are paths of classes; each may
+    change or drop a line.
     """
+    stderr = {"class": "logging.StreamHandler", "formatter": "line", "filters": list(filters)}
     return {
         "version": 1,
         "disable_existing_loggers": False,
+        "filters": {path: {"()": path} for path in filters},
         "formatters": {"line": {"()": formatter, "named": named}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "handlers": {"stderr": stderr},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {name: {"level": own} for name, own in levels.items()},
     }

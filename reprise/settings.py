@@ -215,6 +215,7 @@ LOGGING_CONFIG = "loglines.lines.configure"
 LOGGING = lines.configuration(
     LOG_FORMAT,
     GIVEN.log_level or "WARNING",
+    ["reprise.http.stranger_lines.StrangerLines"],
     **{
         # A 4xx is the caller's mistake, and has a line of `reprise.requests`.
         "django.request": "ERROR",
