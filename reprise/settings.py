@@ -9,7 +9,8 @@ import dj_database_url
 
 from loglines import lines
 from podspec.specification import refused_paths
-from reprise.environment import NO_DATABASE, Numbers, given
+from reprise.environment import Numbers, given
+from reprise.kinds import NO_DATABASE
 from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.webhooks.url_guard import Guard
 

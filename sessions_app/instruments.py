@@ -56,6 +56,14 @@ BODIES_ENDED = Counter(
 )
 for _status in ("408", "503"):
     BODIES_ENDED.labels(_status)  # told before there is one, too
+HEADS_ENDED = Counter(
+    "reprise_http_heads_ended",
+    "Heads of calls that did not come in time, or were too many (408), or were too long (431)",
+    ["status"],
+    registry=registry,
+)
+for _status in ("408", "431"):
+    HEADS_ENDED.labels(_status)
 WRITES_REFUSED = Gauge(
     "reprise_database_refuses_writes",
     "Whether the database refused the last write that was tried",

@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 
 from reprise.front.app import Front
+from reprise.front.connection import Connection
 
 KEEP_ALIVE_SECONDS = 620
 """Seconds that an idle connection is kept: longer than clients and proxies do, so that they close
@@ -30,6 +31,7 @@ class Server(uvicorn.Server):
         self._front = Front(wsgi)
         config = uvicorn.Config(
             self._front,
+            http=Connection,
             lifespan="on",
             # All loggers of the process share one configuration.
             log_config=None,
