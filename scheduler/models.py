@@ -325,8 +325,12 @@ class Preemption(models.Model):
     """A session that made room for another one, or would have. The room is kept free `until`."""
 
     executor = models.ForeignKey(
-        Executor, models.CASCADE, related_name="preemptions", db_index=False
+        Executor, models.SET_NULL, null=True, related_name="preemptions", db_index=False
     )
+    executor_name = models.CharField(
+        "executor", max_length=NAME_LENGTH, default="", db_default="", editable=False
+    )
+    """The name stays when the executor is deleted."""
     planned_at = models.DateTimeField()
     until = models.DateTimeField()
     rule = models.CharField(max_length=16)

@@ -134,7 +134,7 @@ def preemptions_listed(actor: Actor, project: Project | None = None) -> QuerySet
     Raises `NotPermitted`.
     """
     authorize(actor, Action.PREEMPTION_LIST)
-    rows = Preemption.objects.select_related("executor")
+    rows = Preemption.objects.all()
     seen = None if actor.is_cluster_admin else actor.projects().values("pk")
     for side in ("victim", "taker"):
         shown: Any = F(f"{side}_id")

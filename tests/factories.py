@@ -184,6 +184,7 @@ def room_made(executor: Executor, victim: Session, taker: Session, **fields: Any
         for name, value in (("id", each.pk), ("project_id", each.project_id), ("rank", 0))
     }
     values = {"planned_at": now, "until": now, "rule": "priority", "nodes": ["n1"], **sides}
+    values["executor_name"] = executor.name
     return Preemption.objects.create(executor=executor, **{"dry_run": False, **values, **fields})
 
 

@@ -423,10 +423,9 @@ def room_is_made_for_somebody(records: Records) -> Iterator[str]:
                 yield f"{victim.pk} made room for {each.taker_id}, but says {victim.gave_way_to}"
         yield from _unreserved(records, each)
     known = {(each.victim_id, each.taker_id) for each in made}
-    executors = set(Executor.objects.values_list("name", flat=True))
     month = database_now() - REMEMBERED_FOR
     for session in records.sessions.values():
-        if session.gave_way_to is None or session.executor not in executors:
+        if session.gave_way_to is None:
             continue
         asked = session.preempt_requested_at
         recent = asked is not None and asked > month
@@ -436,18 +435,21 @@ def room_is_made_for_somebody(records: Records) -> Iterator[str]:
 
 def _unreserved(records: Records, made: Preemption) -> Iterator[str]:
     """Once the executor has called again, its rounds see to the reservation."""
-    taker, called = records.sessions.get(made.taker_id), made.executor.last_seen_at
+    executor, taker = made.executor, records.sessions.get(made.taker_id)
+    if executor is None:
+        return
+    called = executor.last_seen_at
     if taker is None or taker.phase != Phase.WAITING or made.until <= database_now():
         return
-    if called is not None and called > made.planned_at and _may_give_up(records, taker, made):
+    later = called is not None and called > made.planned_at
+    if later and _may_give_up(records, taker, made, executor):
         return
     if not Reservation.objects.filter(executor=made.executor_id, session=taker.pk).exists():
         yield f"{made.victim_id} made room for {taker.pk}, which has none reserved"
 
 
-def _may_give_up(records: Records, taker: Session, made: Preemption) -> bool:
+def _may_give_up(records: Records, taker: Session, made: Preemption, executor: Executor) -> bool:
     """Return whether rounds of the executor may have had a reason to give up the reservation."""
-    executor = made.executor
     leased = [e.time for e in records.events[taker.pk] if e.type == "session.scheduled"]
     troubled = executor.cordoned or executor.trouble or executor.project_troubles
     there = {each["name"] for each in executor.nodes} >= {*made.nodes}

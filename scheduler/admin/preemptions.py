@@ -12,13 +12,12 @@ from sessions_app.admin.cells import past, session_link
 class PreemptionAdmin(ReadOnlyAdmin):
     """The admin page of preemptions: who made room for whom, or would have in a dry run."""
 
-    list_display = ("victim", "taker", "executor", "rule", "dry_run", "planned")
+    list_display = ("victim", "taker", "executor_name", "rule", "dry_run", "planned")
     list_filter = (("executor", AutocompleteSelectFilter), "dry_run")
-    list_select_related = ("executor",)
     ordering = ("-planned_at", "-pk")
     fields = (
-        "victim", "victim_class", "taker", "taker_class", "executor", "nodes", "rule", "dry_run",
-        "planned_at", "until",
+        "victim", "victim_class", "taker", "taker_class", "executor_name", "nodes", "rule",
+        "dry_run", "planned_at", "until",
     )  # fmt: skip
     readonly_fields = fields
 

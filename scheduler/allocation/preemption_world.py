@@ -240,7 +240,7 @@ _UNDERWAY = """
     LEFT JOIN sessions_app_session v ON v.id = p.victim_id AND v.phase = 'live'
         AND (p.dry_run OR v.gave_way_to = p.taker_id)
     LEFT JOIN sessions_app_sessionspec vc ON vc.id = v.spec_id
-    WHERE (p.planned_at > %(now)s - interval '1 hour'
+    WHERE p.executor_id IS NOT NULL AND (p.planned_at > %(now)s - interval '1 hour'
             OR p.taker_id = ANY(ARRAY(SELECT session_id FROM scheduler_reservation)))
         AND (p.until > %(now)s OR (v.status = 'TERMINATING' AND NOT p.dry_run))
 """

@@ -173,7 +173,7 @@ _RESTORE = """
     SELECT DISTINCT ON (p.taker_id) p.executor_id, p.taker_id, p.nodes
     FROM scheduler_preemption p JOIN sessions_app_session s ON s.id = p.taker_id
     WHERE p.taker_id = ANY(%s::uuid[]) AND s.phase = 'waiting'
-        AND NOT p.dry_run AND p.until > clock_timestamp()
+        AND p.executor_id IS NOT NULL AND NOT p.dry_run AND p.until > clock_timestamp()
     ORDER BY p.taker_id, p.id DESC
     ON CONFLICT DO NOTHING
 """

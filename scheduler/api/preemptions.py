@@ -29,7 +29,7 @@ class PreemptionFilter(PageQuery):
     def apply(self, rows: QuerySet[Preemption]) -> QuerySet[Preemption]:
         """Return the preemptions that match the filters."""
         if self.executor is not None:
-            rows = rows.filter(executor__name=self.executor)
+            rows = rows.filter(executor_name=self.executor)
         if self.session is not None:
             rows = rows.filter(Q(seen_victim=self.session) | Q(seen_taker=self.session))
         return rows

@@ -36,7 +36,7 @@ def preemptions_json(rows: Sequence[Any]) -> list[dict[str, Any]]:
         rendered(
             shapes.Preemption,
             row,
-            executor=row.executor.name,
+            executor=row.executor_name,
             victim=row.seen_victim,
             victim_class=names.get(row.victim_rank),
             lost_seconds=lost.get(row.seen_victim),

@@ -315,6 +315,7 @@ class _Sweep:
         Preemption.objects.bulk_create(
             Preemption(
                 executor=self._executor,
+                executor_name=self._executor.name,
                 planned_at=now,
                 until=now + planned.longest(graces) + KEPT_FOR,
                 rule=planned.rule,

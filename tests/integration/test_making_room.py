@@ -335,6 +335,7 @@ def test_the_list_takes_as_many_statements_for_many(at: Project, played: Agent) 
         Preemption.objects.bulk_create(
             Preemption(
                 executor=played.executor,
+                executor_name=played.executor.name,
                 planned_at=now,
                 until=now,
                 rule="priority",

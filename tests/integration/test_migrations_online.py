@@ -45,6 +45,8 @@ ALLOWED: dict[tuple[str, str], set[str]] = {
     ("sessions_app", "0092_attempts_by_root"): {"ban-drop-constraint"},
     # A unique index of executor and token takes its place.
     ("scheduler", "0031_one_index_of_leases"): {"ban-drop-constraint"},
+    # A preemption without an executor is read by its name.
+    ("scheduler", "0032_preemptions_outlive_executors"): {"ban-drop-not-null"},
 }
 """Migration -> rules that it may break."""
 

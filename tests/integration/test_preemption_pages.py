@@ -11,6 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from scheduler.allocation.preemption_world import plans_underway
+from scheduler.allocation.reservations import reservations_restore
 from scheduler.models import Executor, Preemption, Reservation
 from scheduler.web.project_preemptions import PAGE
 from sessions_app.models import Membership, PriorityClass, Project, Session
@@ -198,6 +200,25 @@ def test_nothing_is_told_of_what_is_not_lost_or_not_seen(project: Project, rack:
     Preemption.objects.update(dry_run=False)
     known = [each["lost_seconds"] is not None for each in member.read("preemptions/")["results"]]
     assert known == [False, False, True, True]
+
+
+def test_the_preemptions_of_a_deleted_executor_stay(
+    project: Project, rack: Executor, viewer: Client
+) -> None:
+    later = timezone.now() + timedelta(minutes=2)
+    waits = factories.submit(project)
+    factories.room_made(rack, ended(project, 30), waits, until=later)
+    assert admin().call("DELETE", "executors/rack/").status_code == 204
+    (row,) = admin().read("preemptions/?executor=rack")["results"]
+    assert row["executor"] == "rack"
+    query = "{ preemptions { edges { node { executor } } } }"
+    told = Graph(factories.token(factories.user("boss", superuser=True))).ask(query)
+    assert told["preemptions"]["edges"] == [{"node": {"executor": "rack"}}]
+    assert "priority rack n1" in read(viewer, AT)
+    assert "rack" in read(operator(), "/admin/scheduler/preemption/")
+    assert not plans_underway(timezone.now(), {})[0].takers, "nobody makes room there any more"
+    reservations_restore([waits.pk])
+    assert not Reservation.objects.exists()
 
 
 def test_operators_see_what_is_kept_free_and_who_made_room_last(
