@@ -1,12 +1,13 @@
 """Dependencies: how long 10,000 chains wait once the one that they wait for has ended.
 
 A standalone server with all of its processes; times are those of the database, from the end of the
-first chain to the last event of the last dependant. Three cases:
+first chain to the last event of the last dependant. Four cases:
 
 * release: all wait for the end of one chain, and begin (`release_seconds`).
 * cancel: all wait for the success of one chain, which is cancelled, and end (`cancel_seconds`).
 * cascade: ten levels, each of a tenth of the chains; a chain waits for one of the level before. The
   first nine levels end, the last one begins (`cascade_seconds`).
+* line: each chain waits for the success of the one before, and all of them end (`line_seconds`).
 
 Each should be at most 5 s. The dependants ask for more than any executor has, so that what is
 measured is their release and not their runs. All invariants hold after the cases.
@@ -20,6 +21,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,7 @@ def main() -> None:
                 "release_seconds": cases.run("release", cases.flat("ended"), ends=0),
                 "cancel_seconds": cases.run("cancel", cases.flat("succeeded"), ends=many),
                 "cascade_seconds": cases.run("cascade", cases.levels, ends=many - many // LEVELS),
+                "line_seconds": cases.run("line", cases.line, ends=many),
             }
         _require_whole()
     print(json.dumps({name: round(seconds, 2) for name, seconds in figures.items()}))
@@ -122,6 +125,11 @@ class Cases:
                 wanted = [{"session": on, "when": when}]
                 bodies.append(_body(case, f"{case}-{level}-{number}", depends_on=wanted))
             self._submit(bodies)
+
+    def line(self, case: str) -> None:
+        """Submit chains, each of which waits for the one before."""
+        names = [f"{case}-first", *(f"{case}-{number}" for number in range(self._many))]
+        self._submit([_body(case, own, depends_on=[on]) for on, own in pairwise(names)])
 
     def _submit(self, bodies: list[dict[str, Any]]) -> None:
         for start in range(0, len(bodies), BULK):

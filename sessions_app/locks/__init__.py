@@ -58,7 +58,7 @@ from sessions_app.locks.decisions import (
     lock_retries,
     read_decisions,
 )
-from sessions_app.locks.dependencies import claim_dependants, share_roots
+from sessions_app.locks.dependencies import claim_dependants, claim_further, share_roots
 from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
 from sessions_app.locks.usage import (
     Counter,
@@ -86,6 +86,7 @@ __all__ = [
     "claim_dependants",
     "claim_due",
     "claim_ended",
+    "claim_further",
     "claim_over_budget",
     "claim_parked",
     "claim_resumable",

@@ -21,6 +21,26 @@ _CLAIM = f"""
     JOIN sessions_app_session r ON r.id = w.root_id
     LIMIT %s FOR NO KEY UPDATE OF r SKIP LOCKED
 """
+# PostgreSQL makes the rows of a recursion as they are asked for: the limit ends it.
+_CLAIM_FURTHER = f"""
+    WITH RECURSIVE down(root) AS (
+        SELECT d.root_id FROM sessions_app_dependency d
+        WHERE d.on_root = ANY({FEW_IDS}) AND d.outcome = '' AND d.wanted <> 'ended'
+        UNION
+        SELECT d.root_id FROM down w
+        CROSS JOIN LATERAL (
+            SELECT spec_id FROM sessions_app_session
+            WHERE root_id = w.root AND tip AND phase = 'blocked' OFFSET 0) t
+        CROSS JOIN LATERAL (
+            SELECT FROM sessions_app_sessionspec
+            WHERE id = t.spec_id AND on_dependency_failure = 'cancel' OFFSET 0) p
+        CROSS JOIN LATERAL (
+            SELECT root_id FROM sessions_app_dependency
+            WHERE on_root = w.root AND outcome = '' AND wanted <> 'ended' OFFSET 0) d
+    )
+    SELECT r.id FROM down w JOIN sessions_app_session r ON r.id = w.root
+    LIMIT %s FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
 
 
 def share_roots(root_ids: Sequence[UUID]) -> set[UUID]:
@@ -37,4 +57,14 @@ def claim_dependants(on_roots: Sequence[UUID], limit: int) -> list[UUID]:
     """Lock the roots of at most `limit` chains that have not seen how one of these chains ended."""
     with connection.cursor() as cursor:
         cursor.execute(_CLAIM, [array(on_roots), limit])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def claim_further(on_roots: Sequence[UUID], limit: int) -> list[UUID]:
+    """Lock the roots of at most `limit` chains that cannot begin once these end as cancelled.
+
+    Also those further down: of each one that is cancelled with them, the next ones.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM_FURTHER, [array(on_roots), limit])
         return [row[0] for row in cursor.fetchall()]

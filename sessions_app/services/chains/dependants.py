@@ -4,7 +4,7 @@ The end of a chain writes nothing here. After its commit a hint leads to this st
 finds what hints have missed. What a dependant has seen of another chain stays as it was seen.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -19,12 +19,19 @@ from sessions_app.core.dependencies import (
     Parent,
     parent_forgotten,
     parent_logged,
+    refused_with,
 )
-from sessions_app.core.states import Phase
+from sessions_app.core.states import Phase, Status
 from sessions_app.db.bulk import FEW_IDS, array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.archived import archived_tips
-from sessions_app.locks import LockedSession, claim_dependants, database_now, lock_sessions
+from sessions_app.locks import (
+    LockedSession,
+    claim_dependants,
+    claim_further,
+    database_now,
+    lock_sessions,
+)
 from sessions_app.services.chains.settle import End, settle_locked
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
@@ -67,7 +74,7 @@ _SEE = f"""
     FROM ended e WHERE d.id = e.id
 """
 _JUDGE = """
-    SELECT t.id, p.on_dependency_failure, p.queue_timeout, d.unseen, d.unmet
+    SELECT t.id, e.root, p.on_dependency_failure, p.queue_timeout, d.unseen, d.unmet
     FROM unnest(%s::uuid[]) AS e(root) CROSS JOIN LATERAL (
         SELECT id, spec_id, phase FROM sessions_app_session
         WHERE root_id = e.root AND tip OFFSET 0) t
@@ -78,9 +85,18 @@ _JUDGE = """
         FROM sessions_app_dependency WHERE root_id = e.root) d
     WHERE t.phase = 'blocked'
 """
-
-
-_SEE_LOGGED = """
+# What chains still wait for, if they are cancelled as soon as one of these is.
+_NEEDED = """
+    SELECT e.root, t.id, array_agg(d.on_root)
+    FROM unnest(%s::uuid[]) AS e(root) CROSS JOIN LATERAL (
+        SELECT id, spec_id FROM sessions_app_session
+        WHERE root_id = e.root AND tip AND phase = 'blocked' OFFSET 0) t
+    JOIN sessions_app_sessionspec p ON p.id = t.spec_id AND p.on_dependency_failure = 'cancel'
+    JOIN sessions_app_dependency d ON d.root_id = e.root
+        AND d.outcome = '' AND d.wanted <> 'ended'
+    GROUP BY e.root, t.id
+"""
+_SEE_GIVEN = """
     UPDATE sessions_app_dependency d SET outcome = v.outcome,
         met = d.wanted IN ('ended', v.outcome),
         tip_id = v.tip_id, status = v.status, exit_code = v.exit_code
@@ -95,7 +111,8 @@ def dependants_release(
 ) -> Released:
     """Release or cancel at most `limit` dependants of chains that may have ended.
 
-    One transaction and a fixed number of statements. `logged` are those of the chains that have no
+    With those that are cancelled go the ones further down, as many as there is room for. One
+    transaction and a fixed number of statements. `logged` are those of the chains that have no
     rows any more. Dependants that another transaction holds are left to the next run.
     """
     with atomic_step("dependants"):
@@ -104,16 +121,23 @@ def dependants_release(
             return Released(0)
         with connection.cursor() as cursor:
             cursor.execute(_SEE, [array(claimed)])
-            if logged:
-                seen = [(p.root_id, p.outcome, p.tip_id, p.status, p.exit_code) for p in logged]
-                cursor.execute(_SEE_LOGGED, [*columns(seen), array(claimed)])
-        return dependants_judge(claimed)
+        _see(logged, claimed)
+        return dependants_judge(claimed, further=limit - len(claimed))
+
+
+def _see(parents: Collection[Parent], root_ids: Sequence[UUID]) -> None:
+    """Let the chains with these roots see the outcomes of chains that are not read from rows."""
+    if parents:
+        seen = [(p.root_id, p.outcome, p.tip_id, p.status, p.exit_code) for p in parents]
+        with connection.cursor() as cursor:
+            cursor.execute(_SEE_GIVEN, [*columns(seen), array(root_ids)])
 
 
 class _Verdict(NamedTuple):
     """A blocked session, the number of open dependencies, and those that were not met."""
 
     id: UUID
+    root_id: UUID
     on_failure: str
     queue_timeout: float | None
     left: int
@@ -124,11 +148,17 @@ class _Verdict(NamedTuple):
         return bool(self.unmet) and self.on_failure == "cancel"
 
 
-def dependants_judge(root_ids: Sequence[UUID]) -> Released:
-    """Release or cancel blocked chains by what they have seen; the caller holds their roots."""
-    with connection.cursor() as cursor:
-        cursor.execute(_JUDGE, [array(root_ids)])
-        verdicts = [_Verdict(*row) for row in cursor.fetchall()]
+def dependants_judge(root_ids: Sequence[UUID], *, further: int = 0) -> Released:
+    """Release or cancel blocked chains by what they have seen; the caller holds their roots.
+
+    `further` is the most chains that are locked and judged with them, since they wait for the ones
+    that are cancelled.
+    """
+    verdicts = _verdicts(root_ids)
+    if further and (failing := {e.root_id: e.id for e in verdicts if e.fails}):
+        down = _fall(failing, further)
+        known = {each.id: each for each in [*verdicts, *_verdicts(down)]}
+        verdicts = list(known.values())
     decided = {each.id: each for each in verdicts if each.fails or not each.left}
     if not decided:
         return Released(len(root_ids))
@@ -139,6 +169,32 @@ def dependants_judge(root_ids: Sequence[UUID]) -> Released:
     settle_locked([(each, _end(decided[each.id])) for each in failed], now=now)
     _begin([(each, decided[each.id].queue_timeout) for each in ready], now)
     return Released(len(root_ids), len(ready), [each.root_id for each in failed])
+
+
+def _verdicts(root_ids: Sequence[UUID]) -> list[_Verdict]:
+    if not root_ids:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_JUDGE, [array(root_ids)])
+        return [_Verdict(*row) for row in cursor.fetchall()]
+
+
+def _fall(failing: Mapping[UUID, UUID], most: int) -> list[UUID]:
+    """Let chains further down see at once that these ones are cancelled, level by level.
+
+    `failing` are the newest attempts by root. Return the roots of those that may have seen it.
+    """
+    down = claim_further([*failing], most)
+    if not down:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(_NEEDED, [array(down)])
+        rows = cursor.fetchall()
+    fallen = refused_with({root: needed for root, _, needed in rows}, failing)
+    tips = {root: tip for root, tip, _ in rows if root in fallen} | {**failing}
+    status = Status.CANCELLED.value
+    _see([Parent(root, "", "", "cancelled", tip, status) for root, tip in tips.items()], down)
+    return down
 
 
 def _begin(sessions: Sequence[tuple[LockedSession, float | None]], now: datetime) -> None:
