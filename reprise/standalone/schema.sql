@@ -2138,6 +2138,7 @@ CREATE INDEX django_celery_beat_periodictask_solar_id_a87ce72c ON public.django_
 CREATE INDEX django_session_expire_date_a5c62663 ON public.django_session USING btree (expire_date);
 CREATE INDEX django_session_session_key_c0390e0f_like ON public.django_session USING btree (session_key varchar_pattern_ops);
 CREATE INDEX event_archived ON public.sessions_app_sessionevent USING btree ("time") WHERE ((attempt = 0) AND ((type)::text = 'session.archived'::text));
+CREATE INDEX event_archived_named ON public.sessions_app_sessionevent USING btree (project_id, ((data #>> '{archive,session,creation_id}'::text[]))) WHERE ((type)::text = 'session.archived'::text);
 CREATE UNIQUE INDEX event_count_one_a_series ON public.reprise_eventcount USING btree (metric, labels);
 CREATE INDEX event_job_set ON public.sessions_app_sessionevent USING btree (project_id, job_set, epoch, xid, id) WHERE (NOT ((job_set)::text = ''::text));
 CREATE UNIQUE INDEX event_seq_unique ON public.sessions_app_sessionevent USING btree (session_id, seq);
@@ -2619,4 +2620,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0090_charges_side_by_side', now()),
     ('sessions_app', '0091_dispatch_looks_less', now()),
     ('sessions_app', '0092_attempts_by_root', now()),
-    ('sessions_app', '0093_by_hand_and_paced', now());
+    ('sessions_app', '0093_by_hand_and_paced', now()),
+    ('sessions_app', '0094_archived_by_name', now());

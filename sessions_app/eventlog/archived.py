@@ -6,14 +6,15 @@ can use the results like rows; they must not be saved.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db import models
+from django.db import connection, models
 
 from sessions_app.core.fold import fold
+from sessions_app.db.bulk import columns
 from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent, SessionSpec
 from sessions_app.models.events import ARCHIVED
 
@@ -50,6 +51,29 @@ def archived_tips(session_ids: Iterable[UUID]) -> dict[UUID, SessionEvent]:
         log[-1].data = {**fold(event.data for event in log), "creation_id": creation_id}
         found[tip] = log[-1]
     return {asked: found[tip] for asked, tip in tips.items() if tip in found}
+
+
+_NAMED = f"""
+    SELECT v.project_id, v.name, e.session_id
+    FROM unnest(%s::bigint[], %s::text[]) AS v(project_id, name) CROSS JOIN LATERAL (
+        SELECT session_id FROM sessions_app_sessionevent
+        WHERE project_id = v.project_id AND type = '{ARCHIVED}'
+            AND (data #>> '{{archive,session,creation_id}}') = v.name
+        ORDER BY id DESC LIMIT 1) e
+"""
+
+
+def archived_named(names: Collection[tuple[int, str]]) -> dict[tuple[int, str], UUID]:
+    """Return the sessions that exist only in the log and had these names in one statement.
+
+    A name is a project's id and a `creation_id`. If several sessions had it one after the other, it
+    is the one that was archived last.
+    """
+    if not names:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMED, columns(list(names)))
+        return {(project, name): session_id for project, name, session_id in cursor.fetchall()}
 
 
 def _logs(session_ids: Iterable[UUID]) -> dict[UUID, _Log]:

@@ -5,6 +5,7 @@ from typing import Any
 from django.db import models
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
+from django.db.models.fields.json import KT
 
 from sessions_app.core.cursors import Cursor
 from sessions_app.models.tenants import Project
@@ -55,6 +56,13 @@ class SessionEvent(models.Model):
             ),
             models.Index(
                 fields=["time"], condition=Q(type=ARCHIVED, attempt=0), name="event_archived"
+            ),
+            # The session that had a `creation_id`.
+            models.Index(
+                "project",
+                KT("data__archive__session__creation_id"),
+                condition=Q(type=ARCHIVED),
+                name="event_archived_named",
             ),
         ]
 

@@ -16,6 +16,9 @@ from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from scheduler.allocation.waiting_lines import busy_queues
 from sessions_app.core.states import Phase
+from sessions_app.db.bulk import columns
+from sessions_app.eventlog import archived as archived_module
+from sessions_app.eventlog.archived import archived_named
 from sessions_app.locks import database_now
 from sessions_app.models import Dependency, Project, RetrySettings, Session
 from sessions_app.models.dependencies import awaited_roots
@@ -588,6 +591,52 @@ def test_an_archived_dependency_is_judged_from_the_log(at: Project) -> None:
     Dependency.objects.filter(pk=waits.pk).update(on_root=good.pk)
     assert dependants_sweep() == 1
     assert reread(asleep).phase == Phase.WAITING
+
+
+def test_an_archived_dependency_is_found_by_its_creation_id(api: Api, at: Project) -> None:
+    def asked(name: str, *on: str, **fields: Any) -> dict[str, Any]:
+        wanted = {"depends_on": [*on]} if on else {}
+        return body(creation_id=name, **wanted, **fields)
+
+    def archived(name: str, end: Any) -> str:
+        made = api.post("sessions/", asked(name)).json()["id"]
+        end(Session.objects.get(pk=made))
+        assert chains_archive([made], database_now() + timedelta(days=1)) == 1
+        return str(made)
+
+    good, _ = archived("prepare-7", succeed), archived("train-7", fail)
+    made = api.post("sessions/", asked("report", "prepare-7")).json()
+    assert made["depends_on"] == [
+        {"session_id": good, "creation_id": "prepare-7", "when": "succeeded"}
+        | {"outcome": "succeeded", "met": True}
+    ]
+    assert Session.objects.get(pk=made["id"]).phase == Phase.WAITING
+    assert api.post("sessions/", asked("more", "train-7")).json()["status"] == "CANCELLED"
+    # Those of another project are unknown. What has rows or is of the same call goes before.
+    other = factories.project("other")
+    assert not archived_named([(other.pk, "prepare-7")])
+    results = bulk(api, asked("train-7"), asked("again", "train-7"))
+    assert [each["outcome"] for each in results] == ["created", "created"]
+    assert Session.objects.get(pk=results[1]["session_id"]).phase == Phase.BLOCKED
+    refused = api.post("sessions/", asked("last", "nobody-7"))
+    assert list(refused.json()["errors"]) == ["depends_on[0].session"]
+    # Of two that had it one after the other, the later one counts.
+    archived("prepare-7", fail)
+    assert api.post("sessions/", asked("again-7", "prepare-7")).json()["status"] == "CANCELLED"
+
+
+def test_an_archived_name_is_looked_up(at: Project) -> None:
+    for number in range(30):
+        made = submit(at, creation_id=f"night-{number}")
+        succeed(made)
+        assert chains_archive([made.pk], database_now() + timedelta(days=1)) == 1
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        wanted = columns([(at.pk, "night-7")])
+        cursor.execute(f"EXPLAIN (FORMAT JSON) {archived_module._NAMED}", wanted)
+        (plan,) = cursor.fetchone()
+    assert "event_archived_named" in json.dumps(plan)
 
 
 def test_dependencies_go_with_their_chain(at: Project) -> None:

@@ -4,7 +4,7 @@ A dependency names a session by its id or its `creation_id`, also one of the sam
 ended already is seen here; the rest is left to `services/chains/dependants.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,7 +23,7 @@ from sessions_app.core.dependencies import (
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.states import RetryState
 from sessions_app.db.bulk import array, arrays, inserted, unnested
-from sessions_app.eventlog.archived import archived_tips
+from sessions_app.eventlog.archived import archived_named, archived_tips
 from sessions_app.locks import share_roots
 
 MOST_SHOWN = 12
@@ -99,17 +99,19 @@ def _named(item: Item) -> str:
 def dependencies_resolve(items: Sequence[Item]) -> Resolved:
     """Find the chains that submissions wait for, and keep them from ending until the commit.
 
-    No statement if there are no dependencies; else three, and two more if some are in the log only.
+    No statement if there are no dependencies; else three, and three more if some are in the log
+    only. A `creation_id` that the call itself has is not looked for in the log.
     """
     if not any(each.depends_on for each in items):
         return Resolved()
     resolved = Resolved(_items={each.id: each for each in items})
-    parents = _parents({(i.project_id, name.session) for i in items for name in i.depends_on})
     # Of several items with one id the first that is not refused becomes the session.
     new: dict[tuple[int, str], Item] = {}
     for each in sorted(items, key=lambda item: item.refused):
         if each.creation_id is not None:
             new.setdefault((each.project_id, each.creation_id), each)
+    names = {(i.project_id, name.session) for i in items for name in i.depends_on}
+    parents = _parents(names, new)
     _refuse_circles(items, new, parents, resolved)
     for each in items:
         if each.depends_on and not each.refused and each.id not in resolved.refusals:
@@ -190,8 +192,13 @@ _TIPS = """
 """
 
 
-def _parents(names: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Parent]:
-    """Return the chains with these names, in rows or in the log. Lock those in rows."""
+def _parents(
+    names: Iterable[tuple[int, str]], new: Collection[tuple[int, str]]
+) -> dict[tuple[int, str], Parent]:
+    """Return the chains with these names, in rows or in the log. Lock those in rows.
+
+    The log is not asked for the `creation_id` of chains that are `new`.
+    """
     asked = sorted(names)
     ids = {name: uuid_or_none(name[1]) for name in asked}
     projects, texts = (array(column) for column in zip(*asked, strict=True))
@@ -207,8 +214,10 @@ def _parents(names: Iterable[tuple[int, str]]) -> dict[tuple[int, str], Parent]:
             cursor.execute(_TIPS, [array(there)])
             tips = {row[0]: _parent(*row) for row in cursor.fetchall()}
     found = {name: tips[root] for name, root in roots.items() if root in tips}
-    logged = {name: key for name, key in ids.items() if key is not None and name not in found}
-    return found | _logged(logged)
+    left = [name for name in asked if name not in found]
+    named = archived_named([name for name in left if name not in new])
+    # As above, what is found by its id counts.
+    return found | _logged({name: [ids[name], named.get(name)] for name in left})
 
 
 def _parent(
@@ -220,14 +229,18 @@ def _parent(
     return Parent(root, creation_id, digest, outcome, tip, status, code)
 
 
-def _logged(ids: Mapping[tuple[int, str], UUID]) -> dict[tuple[int, str], Parent]:
-    tips = archived_tips(ids.values()) if ids else {}
-    found = {}
-    for name, key in ids.items():
-        tip = tips.get(key)
-        if tip is not None and tip.project_id == name[0]:
-            found[name] = parent_logged(tip.root_id, tip.session_id, tip.data)
-    return found
+def _logged(
+    ids: Mapping[tuple[int, str], Sequence[UUID | None]],
+) -> dict[tuple[int, str], Parent]:
+    """Return the chains in the log, by name; of several ids of a name, the first one counts."""
+    keys = {key for each in ids.values() for key in each if key is not None}
+    tips = archived_tips(keys) if keys else {}
+    return {
+        name: parent_logged(tip.root_id, tip.session_id, tip.data)
+        for name, each in ids.items()
+        for key in reversed(each)
+        if key is not None and (tip := tips.get(key)) is not None and tip.project_id == name[0]
+    }
 
 
 def uuid_or_none(text: str) -> UUID | None:
