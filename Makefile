@@ -120,8 +120,8 @@ bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.event_stream --quick
 	$(BIN)/python -m benchmarks.kubernetes --quick
 
-faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=)
-	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS)
+faults: install-dev ## run load and faults by a seed, then check every invariant (SEED=, SECONDS=, POSTGRESQL=)
+	@$(BIN)/python -m tests.faults --seed $(SEED) --seconds $(SECONDS) $(addprefix --postgresql ,$(POSTGRESQL))
 
 mutants: SECONDS = 30
 mutants: install-dev ## plant known bugs, one at a time: tests and the judge of faults have to find each (ONLY=, SEED=, SECONDS=)

@@ -8,11 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
+from reprise.standalone import postgres_binaries
 from reprise.standalone.first_schema import schema_of
 from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
 from reprise.standalone.postgres_account import account_for
@@ -43,6 +46,17 @@ def prepare(directory: Path) -> Path:
             _make(draft)
             draft.rename(finished)
     return finished
+
+
+@contextmanager
+def made_with(directory: Path) -> Iterator[None]:
+    """Make new clusters with PostgreSQL's programs in `directory`, which compile as by default."""
+    others = list(postgres_binaries.directories())
+    with (
+        patch.object(postgres_binaries, "directories", lambda: iter([directory, *others])),
+        patch.dict(SETTINGS, jit="on"),
+    ):
+        yield
 
 
 def copy_database(prepared: Path, data_dir: Path) -> Path:

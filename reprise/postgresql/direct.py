@@ -30,7 +30,7 @@ def lasting(name: str) -> dict[str, Any]:
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
-        "options": f"{given.get('options', '')} -c tcp_keepalives_idle=10 "
+        "options": f"{given['options']} -c tcp_keepalives_idle=10 "
         "-c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
     }
 

@@ -170,7 +170,8 @@ def usage_levels(
         pool[name] = max(parse(value), pool.get(name, Decimal(0)))
     executor_id, leases = besides or (None, ())
     used = _used_now(executor_id, leases)
-    priorities = {row.queue_id: _decayed(row, row.cost, now) for row in QueueUsage.objects.all()}
+    remembered = QueueUsage.objects.order_by("queue")  # along its index
+    priorities = {row.queue_id: _decayed(row, row.cost, now) for row in remembered}
     return UsageLevels(
         pool, {queue_id: cost(each, pool) for queue_id, each in used.items()}, priorities
     )

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-VERSION = "(SELECT version::text FROM sessions_app_configversion)"
+VERSION = "(SELECT version::text FROM sessions_app_configversion WHERE id = 1)"
 """SQL of the version, as the transaction sees it: whoever reads it together with the configuration
 may keep both. Null before the first change."""
 

@@ -104,7 +104,8 @@ def applied(found: Mapping[str, NamedPolicy], names: Names) -> tuple[NamedPolicy
 
 CATEGORIES = """
     SELECT json_agg(json_build_object('name', name, 'matchers', matchers)
-        ORDER BY position, name)::text FROM sessions_app_failurecategory
+        ORDER BY position, name)::text
+    FROM (SELECT * FROM sessions_app_failurecategory ORDER BY id) AS by_index
 """
 """SQL of one value for `compiled_categories`."""
 

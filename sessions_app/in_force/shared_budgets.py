@@ -32,7 +32,7 @@ BUDGETS = f"""
 """SQL of one value about the project `p` for `budgets_in`; null if it has no budget."""
 JUDGED = """
     SELECT t.judged_at > statement_timestamp() - interval '1 minute'
-    FROM sessions_app_retrybudgetstate t LIMIT 1
+    FROM sessions_app_retrybudgetstate t ORDER BY t.id LIMIT 1
 """
 """SQL of one value: whether the sweep of budgets judges them. It judges all at once, so each row
 tells. A verdict that nobody has renewed for a minute says nothing."""

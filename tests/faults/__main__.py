@@ -4,10 +4,12 @@ import argparse
 import shutil
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.acceptance.broker import NODE_PROGRAMS
 from tests.faults.run import DEFAULT_RATE, run, table
+from tests.prepared import made_with
 
 SHOWN = 50
 
@@ -22,6 +24,9 @@ def main() -> int:
     )
     parser.add_argument("--keep", type=Path, help="leave database and logs in this directory")
     parser.add_argument("--prepared", type=Path, help="begin with a copy of this database")
+    parser.add_argument(
+        "--postgresql", type=Path, help="directory of its programs (default: the embedded one's)"
+    )
     parser.add_argument("--first", action="store_true", help="end at the first thing that is wrong")
     given = parser.parse_args()
     if not any(map(shutil.which, NODE_PROGRAMS)):
@@ -29,14 +34,15 @@ def main() -> int:
         return 2
     # So that whoever ends this early leaves nothing running.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
-    result = run(
-        given.seed,
-        given.seconds,
-        given.rate,
-        keep=given.keep,
-        prepared=given.prepared,
-        first=given.first,
-    )
+    with made_with(given.postgresql) if given.postgresql else nullcontext():
+        result = run(
+            given.seed,
+            given.seconds,
+            given.rate,
+            keep=given.keep,
+            prepared=given.prepared,
+            first=given.first,
+        )
     sys.stdout.write(table(result) + "\n")
     for violation in result.violations[:SHOWN]:
         sys.stdout.write(f"VIOLATION {violation}\n")
