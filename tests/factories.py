@@ -37,6 +37,7 @@ from sessions_app.models import (
 )
 from sessions_app.models.tenants import Role
 from sessions_app.services.access.tokens import token_create
+from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.resources.policies import policy_apply
 from sessions_app.services.resources.queues import queue_save
@@ -186,6 +187,12 @@ def room_made(executor: Executor, victim: Session, taker: Session, **fields: Any
     values = {"planned_at": now, "until": now, "rule": "priority", "nodes": ["n1"], **sides}
     values["executor_name"] = executor.name
     return Preemption.objects.create(executor=executor, **{"dry_run": False, **values, **fields})
+
+
+def retry(session: Session, *, by: str, **asked: Any) -> Session:
+    """The next attempt of an ended session, by hand; `asked` as `session_retry` takes it."""
+    session_retry(session.pk, session.root_id, by=by, **asked)
+    return Session.objects.get(parent=session)
 
 
 def failure(

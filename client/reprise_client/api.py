@@ -161,8 +161,10 @@ class Client(
         """Create the next attempt now, ignoring budgets, and return it.
 
         It gets the resources of this attempt, with the given ones replaced. `changes` may have
-        `image`, `command`, `environ` (None removes a variable), `resources`, `priority`,
-        `retry_policy`, `batch_timeout` and `pod_spec`; later attempts of the chain keep them.
+        `image`, `command`, `environ` (None removes a variable), `secret_environ`, `resources`,
+        `priority`, `retry_policy`, `batch_timeout` and `pod_spec`; later attempts of the chain keep
+        them. `secrets_dropped` of the answer names the secrets that the attempt does not get,
+        because somebody else gave them.
         With `downstream` the sessions that ended as `dependency_failed` because of this one are
         retried, too; `downstream` of the answer has their new attempts. A `dry_run` changes
         nothing: it returns this session, and in `downstream` those that would be retried.

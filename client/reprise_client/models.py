@@ -168,7 +168,7 @@ class Session(ChainMember):
 
     With `warnings`: The submitted session.
 
-    With `downstream`: The new attempt, or in a dry run the failed one.
+    With `downstream`, `secrets_dropped`: The new attempt, or in a dry run the failed one.
     """
 
     id: str
@@ -230,6 +230,7 @@ class Session(ChainMember):
     why_pending: WhyPending | None = None
     warnings: list[str] = Field(default_factory=list)
     downstream: list[str] = Field(default_factory=list)
+    secrets_dropped: list[str] = Field(default_factory=list)
 
 
 class Attempt(Answer):
@@ -520,6 +521,7 @@ class BulkChange(Refusable):
     next_session_id: str | None = None
     due_at: datetime | None = None
     problem: dict[str, Any] | None = None
+    secrets_dropped: list[str] = Field(default_factory=list)
 
 
 class BulkChanges(Answer):

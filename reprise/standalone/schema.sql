@@ -1781,6 +1781,7 @@ CREATE TABLE public.sessions_app_sessionspec (
     on_dependency_failure character varying(8),
     queue_timeout double precision,
     executor_labels jsonb,
+    secrets_by integer,
     CONSTRAINT sessions_app_sessionspec_cluster_size_check CHECK ((cluster_size >= 0))
 );
 CREATE TABLE public.sessions_app_webhookdelivery (
@@ -2118,6 +2119,7 @@ CREATE INDEX decision_over_budget ON public.sessions_app_retrydecision USING btr
 CREATE INDEX decision_paced ON public.sessions_app_retrydecision USING btree (due_at) WHERE (paced AND ((state)::text = 'scheduled'::text));
 CREATE INDEX decision_parked ON public.sessions_app_retrydecision USING btree (due_at, session_id) WHERE (((held_for)::text = 'parked'::text) AND ((state)::text = 'held'::text));
 CREATE INDEX decision_scheduled ON public.sessions_app_retrydecision USING btree (project_id, session_id NULLS FIRST) WHERE ((state)::text = 'scheduled'::text);
+CREATE INDEX decision_secrets ON public.sessions_app_retrydecision USING btree (session_id) WHERE (changes ? 'secrets'::text);
 CREATE INDEX decision_switched ON public.sessions_app_retrydecision USING btree (project_id, session_id) WHERE (((held_for)::text = ANY ((ARRAY[''::character varying, 'switch'::character varying])::text[])) AND ((state)::text = 'held'::text));
 CREATE INDEX decision_switched_by_hand ON public.sessions_app_retrydecision USING btree (project_id, session_id) WHERE (((held_for)::text = ANY ((ARRAY[''::character varying, 'switch'::character varying])::text[])) AND ((state)::text = 'held'::text) AND (NOT ((requested_by)::text = ''::text)));
 CREATE INDEX dependency_of ON public.sessions_app_dependency USING btree (on_root, root_id);
@@ -2621,4 +2623,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0091_dispatch_looks_less', now()),
     ('sessions_app', '0092_attempts_by_root', now()),
     ('sessions_app', '0093_by_hand_and_paced', now()),
-    ('sessions_app', '0094_archived_by_name', now());
+    ('sessions_app', '0094_archived_by_name', now()),
+    ('sessions_app', '0095_secrets_by', now());

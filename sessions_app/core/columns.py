@@ -103,6 +103,7 @@ SPEC = {
     "request_digest": "text",
     "secret_names": "jsonb",
     "secret_environ": "text",
+    "secrets_by": "int",
     "on_dependency_failure": "text",
     "executor_labels": "jsonb",
 }

@@ -1,9 +1,13 @@
 """Changes that a person, or a rule, makes to the next attempt of a chain. Pure.
 
-A mapping with some of: `image`, `command`, `environ` (null removes a variable), `batch_timeout`,
-`pod_spec`, `priority`, `retry_policy` (the given fields), `resources`, `reason`, and `frozen`, the
-whole inline policy of the attempt as it is stored. A rule gives `placement`: its `nodeSelector` and
-`executors`.
+A mapping with some of: `image`, `command`, `environ` (null removes a variable), `secret_environ`,
+`batch_timeout`, `pod_spec`, `priority`, `retry_policy` (the given fields), `resources`, `reason`,
+and `frozen`, the whole inline policy of the attempt as it is stored. A rule gives `placement`: its
+`nodeSelector` and `executors`.
+
+The door gives the values of `secret_environ`. The service keeps only the names there, and adds
+`secrets`, all secrets of the attempt as they are stored, with the id of the user who gave them, and
+`secrets_dropped`, the names of those that it does not get any more.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,11 +16,13 @@ from typing import Any
 from retry.units.resources import merged_resources
 
 Changes = Mapping[str, Any]
-SPEC_FIELDS = frozenset({"image", "command", "environ", "batch_timeout", "pod_spec", "placement"})
+RUN_FIELDS = frozenset({"image", "command", "environ", "secret_environ", "pod_spec"})
+"""What decides who gets to see the secrets of an attempt: the program, and all that it is given."""
+SPEC_FIELDS = RUN_FIELDS | {"batch_timeout", "placement"}
 """What is part of the specification, so that it takes a new one."""
 _AS_THEY_ARE = (
     *("image", "command", "resources", "priority", "batch_timeout", "retry_policy", "reason"),
-    "placement",
+    *("placement", "secret_environ", "secrets_dropped"),
 )
 
 
@@ -67,6 +73,8 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
     "image": lambda value: f"image {value}",
     "command": lambda value: f"command {' '.join(value)}",
     "environ": lambda value: f"environ {' '.join(value)}",
+    "secret_environ": lambda value: f"secret_environ {' '.join(value)}",
+    "secrets_dropped": lambda value: f"without the secrets {' '.join(value)}",
     "resources": lambda value: "resources " + " ".join(f"{k}={v}" for k, v in value.items()),
     "priority": lambda value: f"priority {value}",
     "batch_timeout": lambda value: f"batch_timeout {'none' if value is None else f'{value:g} s'}",

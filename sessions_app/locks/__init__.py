@@ -59,7 +59,12 @@ from sessions_app.locks.decisions import (
     read_decisions,
 )
 from sessions_app.locks.dependencies import claim_dependants, claim_further, share_roots
-from sessions_app.locks.secrets import claim_specs_under, lock_webhooks_under
+from sessions_app.locks.secrets import (
+    StoredSecret,
+    claim_decisions_under,
+    claim_specs_under,
+    lock_webhooks_under,
+)
 from sessions_app.locks.usage import (
     Counter,
     Usage,
@@ -80,9 +85,11 @@ __all__ = [
     "LockedSession",
     "QueueNames",
     "StoredDecision",
+    "StoredSecret",
     "Usage",
     "claim_archived",
     "claim_breaker_held",
+    "claim_decisions_under",
     "claim_dependants",
     "claim_due",
     "claim_ended",

@@ -14,6 +14,11 @@ _OLD_SPECS = """
     WHERE secret_environ IS NOT NULL AND left(secret_environ, 8) = %s
     LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
 """
+_OLD_DECISIONS = """
+    SELECT session_id, changes #>> '{secrets,stored}' FROM sessions_app_retrydecision
+    WHERE changes ? 'secrets' AND left(changes #>> '{secrets,stored}', 8) = %s
+    LIMIT %s FOR NO KEY UPDATE SKIP LOCKED
+"""
 _OLD_WEBHOOKS = """
     SELECT id, secret, previous_secret FROM sessions_app_webhookendpoint
     WHERE secret LIKE %(plain)s OR left(secret, 8) = ANY(%(old)s)
@@ -23,8 +28,8 @@ _OLD_WEBHOOKS = """
 _PLAIN = r"whsec\_%"
 
 
-class SpecSecret(NamedTuple):
-    """The secrets of a specification, as they are stored."""
+class StoredSecret(NamedTuple):
+    """The secrets of a specification, or of a retry that waits, as they are stored."""
 
     id: UUID
     stored: str
@@ -38,11 +43,20 @@ class WebhookSecrets(NamedTuple):
     previous: str
 
 
-def claim_specs_under(key: str, limit: int) -> list[SpecSecret]:
+def claim_specs_under(key: str, limit: int) -> list[StoredSecret]:
     """Lock specifications whose secrets are stored under a key, but for those others hold."""
+    return _claimed(_OLD_SPECS, key, limit)
+
+
+def claim_decisions_under(key: str, limit: int) -> list[StoredSecret]:
+    """Lock decisions whose changes have secrets that are stored under a key, likewise."""
+    return _claimed(_OLD_DECISIONS, key, limit)
+
+
+def _claimed(statement: str, key: str, limit: int) -> list[StoredSecret]:
     with connection.cursor() as cursor:
-        cursor.execute(_OLD_SPECS, [key, limit])
-        return [SpecSecret._make(row) for row in cursor.fetchall()]
+        cursor.execute(statement, [key, limit])
+        return [StoredSecret._make(row) for row in cursor.fetchall()]
 
 
 def lock_webhooks_under(keys: Sequence[str], limit: int) -> list[WebhookSecrets]:

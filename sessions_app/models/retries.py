@@ -122,6 +122,10 @@ class RetryDecision(models.Model):
                 condition=Q(state="held", held_for="shared_budget"),
                 name="decision_over_budget",
             ),
+            # Finds secrets to encrypt again, and the keys in use. Dispatch takes them out.
+            models.Index(
+                "session", condition=Q(changes__has_key="secrets"), name="decision_secrets"
+            ),
         ]
 
     def __str__(self) -> str:

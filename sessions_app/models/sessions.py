@@ -79,6 +79,9 @@ class SessionSpec(models.Model):
     """The names of the variables of `secret_environ`; null if there are none."""
     secret_environ = models.TextField(null=True)  # noqa: DJ001  # no bytes where there is none
     """A JSON object of variables, encrypted; the text begins with the id of its key."""
+    secrets_by = models.IntegerField(null=True)
+    """The id of the user who gave the secrets with a retry; null: the owner of the session gave
+    them. Whoever else changes what runs does not pass them on."""
     on_dependency_failure = models.CharField(  # noqa: DJ001  # no bytes where there is none
         max_length=8, null=True, choices=OnDependencyFailure.choices
     )

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from sessions_app.api.http.policy_text import refusal
 from sessions_app.api.http.problems import field_errors
 from sessions_app.api.requests.bodies import MAX_REASON, SessionRetry
-from sessions_app.authorization import Action, permitted
+from sessions_app.authorization import Action, permitted, require_user
 from sessions_app.core.errors import DomainError, InvalidInput
 from sessions_app.forms.yaml_text import MappingField
 from sessions_app.models import Session
@@ -79,6 +79,14 @@ class RetryChangesForm(forms.Form):
         widget=_LINES,
         help_text="only those that change, one a line: NAME=value; NAME alone removes it",
     )
+    secret_environ = forms.CharField(
+        label="Secret variables",
+        required=False,
+        max_length=LONGEST,
+        strip=False,
+        widget=_LINES,
+        help_text="one a line: NAME=value; they are yours then, and nobody is shown the values",
+    )
     retry_policy = MappingField(
         rows=3,
         label="Retry policy",
@@ -125,6 +133,11 @@ class RetryChangesForm(forms.Form):
         """Read the variables; None removes one."""
         return dict(self._pairs("environ"))
 
+    def clean_secret_environ(self) -> dict[str, str]:
+        """Read the secret variables."""
+        pairs = self._pairs("secret_environ")
+        return {name: value for name, value in pairs if value is not None}
+
     def _pairs(self, field: str) -> list[tuple[str, str | None]]:
         pairs: list[tuple[str, str | None]] = []
         for line in self.cleaned_data[field].splitlines():
@@ -133,6 +146,9 @@ class RetryChangesForm(forms.Form):
                 continue
             if field == "resources" and not given:
                 raise forms.ValidationError(f"{line.strip()[:40]} needs an amount: memory=8Gi.")
+            if field == "secret_environ" and not given:
+                # The line is not repeated here, because it may be a secret.
+                raise forms.ValidationError("Each line needs a name and a value: NAME=value.")
             plain = value.strip() if field == "resources" else value
             pairs.append((name.strip(), plain if given else None))
         return pairs
@@ -164,8 +180,13 @@ class RetryChangesForm(forms.Form):
 
     def shown(self) -> list[Field]:
         """Return the fields as the page shows them."""
-        wide = {"command", "environ", *_DOCUMENTS}
-        return [shown_field(bound, wide=bound.name in wide, rows=4) for bound in self]
+        wide = {"command", "environ", "secret_environ", *_DOCUMENTS}
+        # A secret that was sent is not shown again.
+        hidden: dict[str, dict[str, Any]] = {"secret_environ": {"value": ""}}
+        return [
+            shown_field(bound, wide=bound.name in wide, rows=4, **hidden.get(bound.name, {}))
+            for bound in self
+        ]
 
 
 def _present(found: Session) -> dict[str, Any]:
@@ -194,11 +215,20 @@ def retry_changes(request: HttpRequest, session_id: UUID) -> HttpResponse:
             return _show(request, made.child_id or session_id)
     context = {
         "title": TITLE,
+        "others_secrets": _others_secrets(found, request),
         "fields": form.shown(),
         "refused": " ".join(str(each) for each in form.non_field_errors()),
     }
     status = 400 if form.is_bound else 200
     return fragment(request, "retry_changes", found, context, status)
+
+
+def _others_secrets(found: Session, request: HttpRequest) -> str:
+    """Return the names of its secrets that somebody else gave than the visitor; "" for none."""
+    by = found.spec.secrets_by or found.owner_id
+    return (
+        "" if by == require_user(visitor(request)).pk else ", ".join(found.spec.secret_names or ())
+    )
 
 
 def _retry(request: HttpRequest, form: RetryChangesForm, session_id: UUID) -> Retried | None:

@@ -293,7 +293,7 @@ def test_a_page_shows_how_far_a_run_is_and_where_it_goes_on(
 def test_the_chain_shows_what_a_retry_changed(client: Client, project: Project) -> None:
     session = failed(project, image="train:1")
     changes = {"image": "train:2", "environ": {"MODE": "safe"}, "reason": "fixed"}
-    child = session_retry(session.pk, session.root_id, by="ann", changes=changes)
+    child = session_retry(session.pk, session.root_id, by="ann", changes=changes).child_id
     text = text_of(client.get(url(SESSIONS, "change", child)))
     assert "changed: image train:2, environ MODE; fixed" in text
 

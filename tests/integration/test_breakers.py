@@ -291,7 +291,7 @@ def test_a_probe_that_says_nothing_is_handed_on(at: Project, end: str) -> None:
 
 def test_retries_by_hand_are_not_held(at: Project) -> None:
     _, found = opened(at)
-    assert session_retry(found[0].pk, found[0].pk, by="ann")
+    assert session_retry(found[0].pk, found[0].pk, by="ann").child_id
     assert hold(found[0])[0] == "dispatched"
 
 

@@ -12,10 +12,10 @@ from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.chains.switch_holds import held_resume
 from sessions_app.services.resources.retry_config import retry_defaults_put, retry_settings_put
 from sessions_app.services.sessions.cancel import chain_cancel
+from tests import factories
 from tests.agent import agent, failed, running
 from tests.audit import audited_acts
 from tests.factories import decision, policy, project, reread, settle, submit, tip
@@ -23,7 +23,7 @@ from tests.invariants import check_all
 
 
 def retry(session: Session) -> Session:
-    return Session.objects.get(pk=session_retry(session.pk, session.root_id, by="bob"))
+    return factories.retry(session, by="bob")
 
 
 def switch(mode: Mode) -> None:

@@ -1,7 +1,7 @@
 """Cancel and manual retry of many chains at once: an outcome each, a fixed number of statements."""
 
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -13,7 +13,7 @@ from sessions_app.core.states import RetryState, Status
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.children import MANUAL
-from sessions_app.services.chains.manual_retry import sessions_retry
+from sessions_app.services.chains.manual_retry import Granted, sessions_retry
 from sessions_app.services.resources.retry_config import retry_settings_put
 from sessions_app.services.sessions.cancel import chains_cancel
 from tests import factories
@@ -68,7 +68,7 @@ def test_retry_gives_each_session_its_outcome(project: Project) -> None:
     outcomes = sessions_retry(wanted, by="ann")
 
     children = [outcomes[failures[0].pk], outcomes[failures[1].pk]]
-    assert all(isinstance(child, UUID) for child in children)
+    assert all(isinstance(child, Granted) and child.child_id for child in children)
     assert [type(outcome) for outcome in outcomes.values()][2:] == [
         Conflict,
         Conflict,
@@ -84,7 +84,7 @@ def test_switched_off_projects_are_refused_and_the_others_not(project: Project) 
     retry_settings_put(ConfigScope(project=other), mode=Mode.OFF, global_max_retries=None, by="x")
     here, there = failed(project), failed(other)
     outcomes = sessions_retry({here.pk: here.pk, there.pk: there.pk}, by="ann")
-    assert isinstance(outcomes[here.pk], UUID)
+    assert isinstance(outcomes[here.pk], Granted)
     assert isinstance(outcomes[there.pk], Conflict)
 
 

@@ -167,8 +167,8 @@ def test_a_chain_that_retries_has_no_outcome_yet(at: Project) -> None:
     later = depends(at, first, when="ended")
     fail(first)
     assert reread(later).phase == Phase.BLOCKED
-    child = session_retry(first.pk, first.root_id, by="ann")
-    succeed(Session.objects.get(pk=child))
+    child = factories.retry(first, by="ann")
+    succeed(child)
     assert reread(later).phase == Phase.WAITING
     assert check_all() == []
 
@@ -181,7 +181,7 @@ def test_a_chain_that_is_held_or_parked_has_no_outcome_yet(at: Project, state: s
     later = depends(at, first, when="ended")
     fail(first)
     if state == "parked":
-        fail(Session.objects.get(pk=session_retry(first.pk, first.root_id, by="ann")))
+        fail(factories.retry(first, by="ann"))
     assert factories.tip(first).retry_state == state
     assert reread(later).phase == Phase.BLOCKED
     assert depends(at, first, when="ended").phase == Phase.BLOCKED
@@ -298,7 +298,7 @@ def test_what_was_seen_stays(at: Project) -> None:
     first, second = submit(at), submit(at)
     later = depends(at, first, second, when="failed")
     fail(first)
-    child = Session.objects.get(pk=session_retry(first.pk, first.root_id, by="ann"))
+    child = factories.retry(first, by="ann")
     succeed(child)
     fail(second)
     assert reread(later).phase == Phase.WAITING
@@ -318,7 +318,7 @@ def test_an_end_before_the_submission_counts(at: Project) -> None:
 def test_any_attempt_names_its_chain(at: Project) -> None:
     first = submit(at)
     fail(first)
-    child = Session.objects.get(pk=session_retry(first.pk, first.root_id, by="ann"))
+    child = factories.retry(first, by="ann")
     later = depends(at, child)
     assert Dependency.objects.get(root=later).on_root == first.pk
     assert later.phase == Phase.BLOCKED
@@ -473,7 +473,7 @@ def test_the_retries_of_a_released_session_do_not_wait_again(at: Project, played
     later = depends(at, first, retry_policy=factories.policy())
     succeed(first)
     failed(played, later)
-    child = Session.objects.get(pk=session_retry(later.pk, later.root_id, by="ann"))
+    child = factories.retry(later, by="ann")
     assert child.phase == Phase.WAITING
 
 

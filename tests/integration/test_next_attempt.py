@@ -108,9 +108,7 @@ def test_a_batch_of_them_takes_one_statement_more(at: Project) -> None:
 
 def test_a_retry_by_hand_with_other_resources(at: Project) -> None:
     session = settle(submit(at, resources=WANTED))
-    child = Session.objects.get(
-        pk=session_retry(session.pk, session.pk, by="bob", resources={"memory": "4Gi"})
-    )
+    child = factories.retry(session, by="bob", resources={"memory": "4Gi"})
     assert child.spec.resources == {"cpu": "1", "memory": "4Gi"}
     assert Session.objects.get(pk=session.pk).spec.resources == WANTED
     entry = audited_acts().get(action="retry.dispatch")

@@ -295,7 +295,9 @@ class TestLimitsOfQueues:
             )
             assert answer.status_code == 400
             assert "at most 100 seconds" in answer.json()["errors"]["changes.batch_timeout"][0]
-        assert session_retry(session.pk, session.root_id, by="ann", changes={"batch_timeout": 90.0})
+        assert session_retry(
+            session.pk, session.root_id, by="ann", changes={"batch_timeout": 90.0}
+        ).child_id
 
     @pytest.mark.parametrize(
         "sent",

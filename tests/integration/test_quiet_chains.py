@@ -7,13 +7,12 @@ import pytest
 from sessions_app.eventlog.event_json import event_json
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.services.chains.manual_retry import session_retry
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import deliver_webhooks
 from sessions_app.webhooks import endpoints
 from sessions_app.webhooks.url_guard import Guard
 from tests.agent import Api
-from tests.factories import policy, project, reread, settle, start, submit, tip, token, user
+from tests.factories import policy, project, reread, retry, settle, start, submit, tip, token, user
 from tests.invariants import check_all
 from tests.receiver import receiving
 from tests.streaming import EventReader, served
@@ -38,8 +37,7 @@ def chains(work: Project) -> list[Session]:
         root = submit(work, job_set=SET, retry_policy=asked)
         settle(start(root))
         chain_cancel(root.pk, by="ann")
-        child = session_retry(root.pk, root.pk, by="bob")
-        settle(start(Session.objects.get(pk=child)))
+        settle(start(retry(root, by="bob")))
         retries_dispatch()  # unless a hint has done it
         retries_dispatch()  # unless a hint has done it
         settle(start(tip(root)))

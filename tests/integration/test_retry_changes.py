@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 
 from sessions_app.models import (
     AuditEntry,
@@ -157,7 +158,7 @@ def test_bad_changes_are_refused_and_change_nothing(
     at: Project, api: Api, changes: dict[str, Any], field: str, text: str
 ) -> None:
     RetryDefaults.objects.create(bounds={"max_retries": 3})
-    session = failed(at, secret_environ={"KEY": "secret"})
+    session = failed(at, owner=User.objects.get(username="ann"), secret_environ={"KEY": "secret"})
     answer = api.post(f"sessions/{session.pk}/retry/", {"changes": changes})
     assert answer.status_code == 400, answer.content
     errors = answer.json()["errors"]
@@ -175,7 +176,7 @@ def test_resources_are_given_once(at: Project, api: Api) -> None:
 
 
 def test_secrets_stay_with_the_chain(at: Project, api: Api) -> None:
-    session = failed(at, secret_environ={"KEY": "secret"})
+    session = failed(at, owner=User.objects.get(username="ann"), secret_environ={"KEY": "secret"})
     child = retried(api, session, changes={"image": "train:2"})
     assert child["secret_environ"] == ["KEY"]
     kept = Session.objects.select_related("spec").order_by("retry_count")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -150,6 +151,8 @@ def test_an_empty_limit_takes_it_away(lead: Client, project: Project) -> None:
         ("resources", "memory=lots", "lots"),
         ("environ", "=1", "at least 1 character"),
         ("environ", "HIDDEN=1", "secret_environ"),
+        ("secret_environ", "HIDDEN", "needs a name and a value"),
+        ("secret_environ", "=1", "at least 1 character"),
         ("environ", "A=\x00", "Null characters"),
         ("retry_policy", "max_retries: [", "not valid YAML"),
         ("retry_policy", "- max_retries", "must be a YAML mapping"),
@@ -165,7 +168,8 @@ def test_an_empty_limit_takes_it_away(lead: Client, project: Project) -> None:
 def test_what_is_wrong_is_said_at_its_field(
     lead: Client, project: Project, name: str, value: str, words: str
 ) -> None:
-    session = failed(project, secret_environ={"HIDDEN": "x"})
+    owner = User.objects.get(pk=lead.session["_auth_user_id"])
+    session = failed(project, owner=owner, secret_environ={"HIDDEN": "x"})
     RetryDefaults.objects.create(bounds={"max_retries": 4})
     response = lead.post(address(session), sent(**{name: value}))
     assert response.status_code == 400

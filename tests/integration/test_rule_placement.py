@@ -14,7 +14,6 @@ from scheduler.allocation.scheduling_keys import scheduling_keys_assign
 from scheduler.models import Executor
 from sessions_app.models import Project, RetryDecision, Session, SessionSpec
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.services.chains.manual_retry import session_retry
 from tests import factories
 from tests.agent import Api, agent
 from tests.factories import settle, submit, tip
@@ -103,9 +102,7 @@ def test_later_attempts_keep_what_they_were_given(at: Project) -> None:
     last = next_attempt(session, exit_code=1)
     assert (last.spec_id, selector(last), last.changes) == (moved.spec_id, {"a": "b"}, None)
     settle(last)
-    by_hand = Session.objects.get(
-        pk=session_retry(last.pk, last.root_id, by="ann", changes={"image": "i:2"})
-    )
+    by_hand = factories.retry(last, by="ann", changes={"image": "i:2"})
     assert (selector(by_hand), by_hand.spec.image) == ({"a": "b"}, "i:2")
     assert by_hand.spec.environ == {"A": "1"}
 
@@ -114,9 +111,7 @@ def test_a_person_who_brings_it_forward_keeps_it(at: Project) -> None:
     moved_by(at, nodeSelector={"a": "b"})
     session = submit(at, retry_policies=["move"])
     settle(session, **PREEMPTED)
-    child = Session.objects.get(
-        pk=session_retry(session.pk, session.root_id, by="ann", changes={"priority": 3})
-    )
+    child = factories.retry(session, by="ann", changes={"priority": 3})
     assert (selector(child), child.priority) == ({"a": "b"}, 3)
     assert child.changes == {"placement": {"nodeSelector": {"a": "b"}}, "priority": 3}
 

@@ -112,11 +112,18 @@ def _table(results: Iterable[BulkChange]) -> RenderableType:
                 item.session_id,
                 Text(_words(item.outcome), STYLES.get(item.outcome, "")),
                 item.next_session_id or when(item.due_at, now),
-                str((item.problem or {}).get("detail", "")),
+                _why(item),
             ]
             for item in results
         ),
     )
+
+
+def _why(item: BulkChange) -> str:
+    """Return why it was refused, or which secrets its new attempt does not get."""
+    if item.secrets_dropped:
+        return f"without the secrets {', '.join(item.secrets_dropped)}: somebody else gave them"
+    return str((item.problem or {}).get("detail", ""))
 
 
 def _words(outcome: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from reprise_client.cli.spec import document, pairs
+from reprise_client.cli.spec import document, pairs, secrets_named
 
 _COMPARED = (
     *("image", "command", "environ", "secret_environ", "resources", "pod_spec", "mounts", "ports"),
@@ -40,6 +40,14 @@ class RetryOptions:
         list[str] | None,
         typer.Option("--env", "-e", metavar="NAME=VALUE", help="Variable to set; repeatable."),
     ] = None
+    secret_env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret-env",
+            metavar="NAME|NAME=@FILE",
+            help="Secret variable, with its value in this environment or from a file; repeatable.",
+        ),
+    ] = None
     changes: Annotated[
         Path | None,
         typer.Option(
@@ -52,15 +60,25 @@ class RetryOptions:
 
     def asked(self) -> dict[str, Any]:
         """Return what the client's calls take."""
+        env, secrets = pairs("--env", self.env), secrets_named(self.secret_env)
         return {
             "resources": pairs("--resources", self.resources),
-            "changes": retry_changes(document(self.changes), self.image, pairs("--env", self.env)),
+            "changes": retry_changes(document(self.changes), self.image, env, secrets),
             "reason": self.reason,
         }
 
 
+def secrets_dropped_words(names: Sequence[str], *, dry: bool) -> str:
+    """Return that new attempts do not get secrets, because somebody else gave them."""
+    verb = "would not get" if dry else "does not get"
+    return f"it {verb} the secrets {', '.join(names)}: somebody else gave them"
+
+
 def retry_changes(
-    given: Mapping[str, Any], image: str | None, env: Mapping[str, str]
+    given: Mapping[str, Any],
+    image: str | None,
+    env: Mapping[str, str],
+    secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the changes of a file, with those of the options over them."""
     changes = dict(given)
@@ -68,6 +86,8 @@ def retry_changes(
         changes["image"] = image
     if env:
         changes["environ"] = {**(changes.get("environ") or {}), **env}
+    if secrets:
+        changes["secret_environ"] = {**(changes.get("secret_environ") or {}), **secrets}
     return changes
 
 

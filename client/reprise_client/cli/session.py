@@ -14,7 +14,7 @@ from rich.console import RenderableType
 
 from reprise_client.cli import views
 from reprise_client.cli.bulk import AllOption, DryRunOption, YesOption, act_on_all, one_or_all
-from reprise_client.cli.changes import RetryOptions, differences
+from reprise_client.cli.changes import RetryOptions, differences, secrets_dropped_words
 from reprise_client.cli.exits import session_code
 from reprise_client.cli.filters import Filters
 from reprise_client.cli.follow import (
@@ -390,7 +390,9 @@ def retry(
         ),
     ] = False,
     everything: AllOption = False,
-    dry_run: DryRunOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")
+    ] = False,
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -401,15 +403,17 @@ def retry(
     5 if every session was refused.
     """
     client = client_of(ctx)
-    one = one_or_all(
-        typed, everything, only_all=filters.given or yes or (dry_run and not downstream)
-    )
+    one = one_or_all(typed, everything, only_all=filters.given or yes)
     asked = changed.asked()
     if one is not None:
         made = client.retry(
             session_id(client, one), downstream=downstream, dry_run=dry_run, **asked
         )
         _emit_session(output, made)
+        if dry_run:
+            note("a dry run, nothing was changed")
+        if made.secrets_dropped:
+            note(secrets_dropped_words(made.secrets_dropped, dry=dry_run))
         if downstream:
             note(downstream_words(made.downstream, dry=dry_run))
         return

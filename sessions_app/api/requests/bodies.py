@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -33,13 +34,12 @@ from sessions_app.core.cadence import OF_SCHEDULES
 from sessions_app.core.dependencies import MOST, Wanted
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.priorities import DEFAULT_CLASS, MOST_PRIORITY
+from sessions_app.services.secrets.stored import too_large
 from sessions_app.services.sessions.submission import Submission
 
 MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
 MAX_CREATION_ID = 200
-MOST_SECRET = 512 * 1024
-"""Most bytes of a session's secrets: roughly what a Secret of Kubernetes and its etcd can hold."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _UNSEEN = (
@@ -311,11 +311,7 @@ class SessionCreate(SessionTemplate):
     @field_validator("secret_environ")
     @classmethod
     def _secrets(cls, value: dict[str, str], info: ValidationInfo) -> dict[str, str]:
-        if both := value.keys() & (info.data.get("environ") or {}).keys():
-            raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ also has")
-        if sum(len(each.encode()) for pair in value.items() for each in pair) > MOST_SECRET:
-            raise ValueError(f"holds more than {MOST_SECRET} bytes of names and values")
-        return value
+        return secrets_checked(value, info.data.get("environ") or {})
 
     def submission(self) -> Submission:
         """Return the request in the service's form."""
@@ -327,6 +323,15 @@ class SessionCreate(SessionTemplate):
             depends_on=tuple(Wanted(each.session, each.when) for each in self.depends_on),
             on_dependency_failure=self.on_dependency_failure,
         )
+
+
+def secrets_checked(value: dict[str, str], environ: Mapping[str, str | None]) -> dict[str, str]:
+    """Return secret variables beside others of the same body. Raises `ValueError`."""
+    if both := value.keys() & environ.keys():
+        raise ValueError(f"has {', '.join(sorted(both)[:5])}, which environ also has")
+    if why := too_large(value):
+        raise ValueError(why)
+    return value
 
 
 class SessionUpdate(StrictModel):
@@ -361,18 +366,29 @@ class RetryChanges(StrictModel):
 
     What is left out stays. `environ` and `resources` change those of the previous attempt; a null
     removes a variable. The fields of `retry_policy` replace those of the chain's own policy; what
-    the chain has spent stays spent.
+    the chain has spent stays spent. If somebody else gave the present `secret_environ`, and
+    `image`, `command`, `environ`, `secret_environ` or `pod_spec` are changed, the attempt gets none
+    of it any more.
     """
 
     image: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
     command: Annotated[list[StrictStr], Field(min_length=1, max_length=4096)] | None = None
     environ: Annotated[dict[Variable, StrictStr | None], Field(max_length=4096)] | None = None
+    secret_environ: Annotated[
+        dict[Variable, StrictStr] | None, Field(max_length=4096, repr=False)
+    ] = None
+    """Secret variables to add or replace; the caller is who gave them then."""
     resources: Resources | None = None
     priority: Priority | None = None
     retry_policy: InlinePolicy | None = None
     batch_timeout: PositiveSeconds | None = None
     """Null removes the limit."""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
+
+    @field_validator("secret_environ")
+    @classmethod
+    def _secrets(cls, value: dict[str, str] | None, info: ValidationInfo) -> dict[str, str] | None:
+        return value and secrets_checked(value, info.data.get("environ") or {})
 
 
 class AnotherAttempt(StrictModel):
@@ -396,7 +412,9 @@ class AnotherAttempt(StrictModel):
         given = self.changes.model_fields_set - {"retry_policy"}
         dumped = self.changes.model_dump(include=given)
         # Only a limit can be taken away by a null.
-        kept = {k: v for k, v in dumped.items() if v is not None or k == "batch_timeout"}
+        none = {name for name in ("environ", "secret_environ") if not dumped.get(name)}
+        none |= {k for k, v in dumped.items() if v is None and k != "batch_timeout"}
+        kept = {k: v for k, v in dumped.items() if k not in none}
         if self.changes.retry_policy is not None:
             kept["retry_policy"] = dump_set(self.changes.retry_policy)
         resources = self.model_dump()["resources"] or kept.get("resources")

@@ -326,11 +326,12 @@ class RetryView(RestView):
         """Retry a session by hand, at once. No budget is charged. The answer is the new attempt.
 
         It gets the resources of the attempt before; given resources replace them. A dry run answers
-        with the session as it is (200).
+        with the session as it is (200). `secrets_dropped` names the secrets that the new attempt
+        does not get.
         """
         made = operations.retry(self.actor, session_id, body_of(request))
         shown = session_get(self.actor, made.child_id or session_id)
         (body,) = linked(request, session_json(shown, self.actor))
-        if made.downstream:
-            body["downstream"] = made.downstream
+        told = {"downstream": made.downstream, "secrets_dropped": made.secrets_dropped}
+        body |= {name: value for name, value in told.items() if value}
         return self.created(body, f"../../{shown.pk}/") if made.child_id else Response(body)

@@ -55,6 +55,9 @@ class BulkRetryOutcome(BaseModel):
     next_session_id: UUID | None
     due_at: datetime | None
     problem: Problem | None
+    secrets_dropped: list[str] = []
+    """The names of secrets that the new attempt does not get, because somebody else gave them and
+    the call changes what runs; left out if there are none."""
 
 
 class BulkCancelOutcomes(BaseModel):

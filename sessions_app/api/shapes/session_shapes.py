@@ -231,6 +231,9 @@ class RetriedSession(Session):
     downstream: list[UUID] = []
     """The new attempts of the sessions downstream, or in a dry run the failed ones; left out if
     there are none."""
+    secrets_dropped: list[str] = []
+    """The names of secrets that the new attempt does not get, because somebody else gave them and
+    the call changes what runs; left out if there are none."""
 
 
 class SessionPage(Page[ListedSession]):
@@ -258,7 +261,8 @@ class Attempt(BaseModel):
     decision: str | None
     changes: dict[str, Any] | None
     """What the person changed who asked for this attempt, with the `reason`. Of variables only the
-    names, of a pod specification only that it changed."""
+    names, of a pod specification only that it changed. `secrets_dropped` has the names of the
+    secrets that it did not get."""
     progress: SessionProgress | None
     """How far it is, or was at its end; null if it told nothing."""
 

@@ -1,7 +1,6 @@
 """Children: the next attempts of chains whose last one failed, with their related rows."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ from retry.policies.merge import bounded
 from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE
 from sessions_app.core.columns import NULL, SESSION, SPEC
-from sessions_app.core.errors import SecretUnreadable
 from sessions_app.core.priorities import refolded_sql
 from sessions_app.core.progress import CHAIN_PROGRESS
 from sessions_app.core.retry_changes import SPEC_FIELDS, Changes, changes_shown
@@ -32,7 +30,6 @@ from sessions_app.in_force.retry_scope import RetryScope, versions_of
 from sessions_app.locks import LockedSession, StoredDecision
 from sessions_app.models.audit import DISPATCH
 from sessions_app.services.chains.decisions import decisions_dispatched, decisions_paid_by_hand
-from sessions_app.services.secrets.removed import removed_variables, secrets_left, secrets_of
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.transitions import Change, Event, EventRow, fact, sessions_change
 from sessions_app.services.write.usage import Move, usage_note
@@ -177,8 +174,8 @@ _SPEC_GIVEN: dict[str, _Source] = {
     "changes": lambda retry, _: _dumped(retry.changes or {}),
 }
 _SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb", "changes": "jsonb"}
-_SPEC_SENT |= {"secrets_left": "text"}
 _CHANGED = "v.changes::jsonb"
+_SECRETS = f"({_CHANGED} -> 'secrets')"
 _POD_SPEC = f"coalesce({_CHANGED} -> 'pod_spec', c.pod_spec, '{{}}')"
 _SELECTOR = f"({_CHANGED} #> '{{placement,nodeSelector}}')"
 _LABELS = f"({_CHANGED} #> '{{placement,executors,labels}}')"
@@ -191,18 +188,23 @@ def _selecting(path: str) -> str:
     return f"jsonb_set({_POD_SPEC}, '{{{path}}}', {own} || {_SELECTOR})"
 
 
+def _secret(had: str, changed: str) -> str:
+    """Return what changes make of a column of secrets; `{}` in `changed` are theirs."""
+    return f"CASE WHEN {_SECRETS} IS NULL THEN {had} ELSE {changed.format(_SECRETS)} END"
+
+
 _SPEC_BORN = {name: f"c.{name}" for name in SPEC}
 _SPEC_BORN |= {
     "id": "v.id",
     "resources": "coalesce(v.resources::jsonb, c.resources)",
     "image": f"coalesce({_CHANGED} ->> 'image', c.image)",
     "command": f"coalesce({_CHANGED} -> 'command', c.command)",
-    # A null removes a variable; no variable is null.
-    "environ": f"jsonb_strip_nulls(c.environ || coalesce({_CHANGED} -> 'environ', '{{}}'))",
-    "secret_names": f"""CASE WHEN v.secrets_left IS NULL THEN c.secret_names
-        ELSE nullif(c.secret_names - ARRAY(SELECT key FROM jsonb_each({_CHANGED} -> 'environ')
-            WHERE value = 'null'), '[]') END""",
-    "secret_environ": "nullif(coalesce(v.secrets_left, c.secret_environ), '')",
+    # A null removes a variable; no variable is null. Of two with one name the secret stays.
+    "environ": f"""jsonb_strip_nulls(c.environ || coalesce({_CHANGED} -> 'environ', '{{}}'))
+        - ARRAY(SELECT jsonb_array_elements_text({_SECRETS} -> 'names'))""",
+    "secret_names": _secret("c.secret_names", "nullif({} -> 'names', '[]')"),
+    "secret_environ": _secret("c.secret_environ", "{} ->> 'stored'"),
+    "secrets_by": _secret("c.secrets_by", "({} ->> 'by')::int"),
     "batch_timeout": f"""CASE WHEN {_CHANGED} ? 'batch_timeout'
         THEN ({_CHANGED} ->> 'batch_timeout')::float8 ELSE c.batch_timeout END""",
     "pod_spec": f"""CASE WHEN {_SELECTOR} IS NULL
@@ -224,21 +226,8 @@ def _insert_specs(pairs: _Pairs) -> None:
     """Insert specifications for children with other resources; their own children share them."""
     changed = [pair for pair in pairs if pair[1].spec_id is not None]
     if changed:
-        left = _secrets_left([retry for retry, _ in changed])
-        given = {**_SPEC_GIVEN, "secrets_left": lambda retry, _: left.get(retry.parent.id)}
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT_SPECS, arrays(given, *zip(*changed, strict=True)))
-
-
-def _secrets_left(retries: Sequence[Retry]) -> dict[UUID, str | None]:
-    """Return `secrets_left` by parent, in one statement; in none if no variable is removed."""
-    removing = {each.parent.id: each.changes for each in retries if removed_variables(each.changes)}
-    left: dict[UUID, str | None] = {}
-    for key, (names, stored) in secrets_of(removing).items() if removing else ():
-        # What cannot be read stays: no run gets it, and the child says which key is missing.
-        with suppress(SecretUnreadable):
-            left[key] = secrets_left(names, stored, removing[key])
-    return left
+            cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, *zip(*changed, strict=True)))
 
 
 _GIVEN: dict[str, _Source] = {

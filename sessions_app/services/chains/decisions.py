@@ -166,7 +166,7 @@ _PAID_BY_HAND = """
 _DISPATCHED = """
     UPDATE sessions_app_retrydecision d SET state = 'dispatched', next_session_id = v.child_id,
         dispatched_at = %s, dispatched_by = v.by, resources = v.resources::jsonb,
-        held_for = '', held_key = ''
+        held_for = '', held_key = '', changes = d.changes - 'secrets'
     FROM unnest(%s::uuid[], %s::uuid[], %s::text[], %s::text[])
         AS v(session_id, child_id, by, resources)
     WHERE d.session_id = v.session_id

@@ -4,7 +4,7 @@ The retried dependants wait for their dependencies again.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -49,16 +49,22 @@ _REOPEN = """
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """The new attempts of a session and of those downstream; None and the failed ones if dry."""
+    """The new attempts of a session and of those downstream; None and the failed ones if dry.
+
+    `secrets_dropped` are the names of the secrets that the new attempt does not get.
+    """
 
     child_id: UUID | None
     downstream: list[UUID]
+    secrets_dropped: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
         """Return what was done, for the page of the new attempt."""
         more = f" {len(self.downstream):,} downstream wait for it again." if self.downstream else ""
-        return f"This is the new attempt.{more}"
+        names = ", ".join(self.secrets_dropped)
+        without = f" It does not get the secrets {names}: somebody else gave them." if names else ""
+        return f"This is the new attempt.{more}{without}"
 
 
 def downstream_of(root_ids: Collection[UUID]) -> dict[UUID, UUID]:
@@ -125,9 +131,10 @@ def session_retry_downstream(
     with transaction.atomic():
         # All of them in order, before either call locks its own.
         lock_chains([root_id, *down.values()])
-        child_id = session_retry(session_id, root_id, by=by, changes=changes)
+        first = session_retry(session_id, root_id, by=by, changes=changes)
         made = _granted(_retry_blocked(down, by=by))
-    return Retried(child_id, [each.child_id for each in made.values() if each.child_id])
+    others = [each.child_id for each in made.values() if each.child_id]
+    return Retried(first.child_id, others, first.secrets_dropped)
 
 
 def sessions_retry_downstream(
@@ -147,9 +154,10 @@ def sessions_retry_downstream(
     """
     own = {key: root for key, root in roots.items() if key in failed}
     paced = {key: root for key, root in roots.items() if key not in failed}
-    outcomes: dict[UUID, Granted | DomainError] = dict.fromkeys(own, Granted())
     with transaction.atomic():
-        if not dry_run:
+        if dry_run:
+            outcomes = _looked_at(own, by=by, changes=changes)
+        else:
             # All of them in order, before the calls lock their own.
             lock_chains([*roots.values(), *downstream_of(roots.values()).values()])
             outcomes = _retry_blocked(own, by=by, changes=changes)
@@ -159,7 +167,8 @@ def sessions_retry_downstream(
         matched = {key: root for key, root in down.items() if key in failed and key not in roots}
         others = {key: root for key, root in down.items() if key not in failed}
         if dry_run:
-            return outcomes | dict.fromkeys([*matched, *others], Granted())
+            outcomes |= _granted(_looked_at(matched, by=by, changes=changes))
+            return outcomes | dict.fromkeys(others, Granted())
         outcomes |= _granted(_retry_blocked(matched, by=by, changes=changes))
         return outcomes | _granted(_retry_blocked(others, by=by))
 
@@ -170,13 +179,20 @@ def _retry_blocked(
     """Retry locked chains, whose new attempts wait for their dependencies again."""
     if not roots:
         return {}
-    retried = sessions_retry(roots, by=by, changes=changes, blocked=True)
-    outcomes = {
-        key: each if isinstance(each, DomainError) else Granted(each)
-        for key, each in retried.items()
-    }
+    outcomes = sessions_retry(roots, by=by, changes=changes, blocked=True)
     _reopen([roots[key] for key in _granted(outcomes)])
     return outcomes
+
+
+def _looked_at(
+    roots: Mapping[UUID, UUID], *, by: str, changes: Changes
+) -> dict[UUID, Granted | DomainError]:
+    """Return what `_retry_blocked` would, and change nothing. No storm limit holds these."""
+    looked = sessions_retry_paced(roots, by=by, changes=changes, dry_run=True) if roots else {}
+    return {
+        key: replace(each, due_at=None) if isinstance(each, Granted) else each
+        for key, each in looked.items()
+    }
 
 
 def _granted(outcomes: Mapping[UUID, Granted | DomainError]) -> dict[UUID, Granted]:

@@ -46,11 +46,13 @@ Resources = Mapping[str, Any]
 class Granted:
     """Another attempt: the `child_id`, or the time `due_at` at which it comes.
 
-    Both are None if a dry run would have created the attempt at once.
+    Both are None if a dry run would have created the attempt at once. It does not get the secrets
+    whose names are in `secrets_dropped`: somebody else gave them.
     """
 
     child_id: UUID | None = None
     due_at: datetime | None = None
+    secrets_dropped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,11 @@ class _Attempt:
     def tip(self) -> LockedSession:
         return self.chain.tip
 
+    def granted(self, child_id: UUID | None = None, due_at: datetime | None = None) -> Granted:
+        """Return what the person who asked gets."""
+        dropped = (self.retry.changes or {}).get("secrets_dropped", ())
+        return Granted(child_id, due_at, tuple(dropped))
+
     def slot(self, now: datetime) -> datetime | None:
         """Return its slot under the storm limits if that is in the future, else None."""
         decision = self.retry.decision
@@ -95,7 +102,7 @@ def session_retry(
     by: str,
     resources: Resources | None = None,
     changes: Changes | None = None,
-) -> UUID:
+) -> Granted:
     """Retry one session of the chain `root_id` as `sessions_retry` does. Raises its refusal."""
     asked = {session_id: root_id}
     outcome = sessions_retry(asked, by=by, resources=resources, changes=changes)[session_id]
@@ -111,16 +118,16 @@ def sessions_retry(
     resources: Resources | None = None,
     changes: Changes | None = None,
     blocked: bool = False,
-) -> dict[UUID, UUID | DomainError]:
+) -> dict[UUID, Granted | DomainError]:
     """Give the chains of sessions another attempt at once, on behalf of `by`.
 
     `roots` maps the sessions to their roots; `changes` (`core/retry_changes.py`) are made to what
     the attempts would run, and `resources` are changes of resources alone. Takes one transaction
-    and a fixed number of statements. Return for each session the child's id or the refusal. A
-    waiting retry is brought forward and pays from its own budget; any other counts under `manual`.
-    A cancellation is cleared. The refusal is a `Conflict` if the session is not the newest attempt,
-    succeeded, has not ended, or if retries are switched off. The storm limits do not hold these
-    retries back, but count them. `blocked` attempts wait for their dependencies again.
+    and a fixed number of statements. Return the outcome of each session. A waiting retry is brought
+    forward and pays from its own budget; any other counts under `manual`. A cancellation is
+    cleared. The refusal is a `Conflict` if the session is not the newest attempt, succeeded, has
+    not ended, or if retries are switched off. The storm limits do not hold these retries back, but
+    count them. `blocked` attempts wait for their dependencies again.
     """
     with atomic_step("manual_retry"):
         scopes, attempts, outcomes = _look(roots, _asked(by, resources, changes))
@@ -131,7 +138,8 @@ def sessions_retry(
         slots_count([each.tip.queue_id for each in attempts], storm_limits_of(scopes), now=now)
         retries = [replace(each.retry, blocked=blocked) for each in attempts]
         children = children_create(retries, scopes, now=now)
-    made = {each.tip.id: child.id for each, child in zip(attempts, children, strict=True)}
+    pairs = zip(attempts, children, strict=True)
+    made = {each.tip.id: each.granted(child.id) for each, child in pairs}
     return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
 
 
@@ -159,14 +167,14 @@ def sessions_retry_paced(
         late = [each for each in attempts if due[each.tip.id] > now]
         ready = [each for each in attempts if due[each.tip.id] <= now]
         found: dict[UUID, Granted | DomainError] = dict(outcomes)
-        found |= {each.tip.id: Granted(due_at=due[each.tip.id]) for each in late}
-        found |= {each.tip.id: Granted() for each in ready}
+        found |= {each.tip.id: each.granted(due_at=due[each.tip.id]) for each in late}
+        found |= {each.tip.id: each.granted() for each in ready}
         if not dry_run:
             _uncancel(attempts, now)
             _request([each for each in late if _changes(each, now)], due, asked, now)
             children = children_create([each.retry for each in ready], scopes, now=now)
             made = zip(ready, children, strict=True)
-            found |= {each.tip.id: Granted(child.id) for each, child in made}
+            found |= {each.tip.id: each.granted(child.id) for each, child in made}
     return {session_id: found[session_id] for session_id in roots}
 
 
@@ -192,7 +200,8 @@ def _look(roots: Mapping[UUID, UUID], asked: _Asked) -> _Looked:
             granted.append(chains[root_id])
     decisions = read_decisions([chain.tip.id for chain in granted]) if granted else {}
     attempts = [_attempt(chain, decisions.get(chain.tip.id), asked.by) for chain in granted]
-    made, refused = changed_retries([each.retry for each in attempts], asked.changes, scopes)
+    wanted = [each.retry for each in attempts]
+    made, refused = changed_retries(wanted, asked.changes, scopes, by=asked.by)
     refusals |= refused
     attempts = [replace(each, retry=made[each.tip.id]) for each in attempts if each.tip.id in made]
     return scopes, _with_resources(attempts, asked.resources), refusals

@@ -5,6 +5,7 @@ every process can read what is encrypted under any of its keys.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from django.conf import settings
@@ -14,7 +15,12 @@ from sessions_app.audit.context import audited
 from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.db.bulk import columns
-from sessions_app.locks import claim_specs_under, lock_webhooks_under
+from sessions_app.locks import (
+    StoredSecret,
+    claim_decisions_under,
+    claim_specs_under,
+    lock_webhooks_under,
+)
 from sessions_app.services.secrets.stored import secret_read, secret_stored
 
 SLICE = 500
@@ -36,6 +42,15 @@ _KEYS_OF_WEBHOOKS = r"""
         unnest(ARRAY[secret, previous_secret]) AS stored
     WHERE stored <> '' AND stored NOT LIKE 'whsec\_%'
 """
+_KEYS_OF_DECISIONS = """
+    SELECT DISTINCT left(changes #>> '{secrets,stored}', 8) FROM sessions_app_retrydecision
+    WHERE changes ? 'secrets' AND changes #>> '{secrets,stored}' IS NOT NULL
+"""
+_SAVE_DECISIONS = """
+    UPDATE sessions_app_retrydecision d
+    SET changes = jsonb_set(d.changes, '{secrets,stored}', to_jsonb(v.stored))
+    FROM unnest(%s::uuid[], %s::text[]) AS v(id, stored) WHERE d.session_id = v.id
+"""
 _SAVE_SPECS = """
     UPDATE sessions_app_sessionspec s SET secret_environ = v.stored
     FROM unnest(%s::uuid[], %s::text[]) AS v(id, stored) WHERE s.id = v.id
@@ -46,7 +61,7 @@ _SAVE_WEBHOOKS = """
 """
 _READY = """
     SELECT count(*) FROM pg_attribute
-    WHERE attrelid = to_regclass('sessions_app_sessionspec') AND attname = 'secret_environ'
+    WHERE attrelid = to_regclass('sessions_app_sessionspec') AND attname = 'secrets_by'
 """
 
 
@@ -59,11 +74,12 @@ class Encrypted(NamedTuple):
 
 def keys_in_use() -> set[str]:
     """Return the ids of the keys that stored secrets need."""
+    found: set[str] = set()
     with connection.cursor() as cursor:
-        cursor.execute(_KEYS_OF_SPECS)
-        found = cursor.fetchall()
-        cursor.execute(_KEYS_OF_WEBHOOKS)
-        return {key for (key,) in [*found, *cursor.fetchall()]}
+        for query in (_KEYS_OF_SPECS, _KEYS_OF_WEBHOOKS, _KEYS_OF_DECISIONS):
+            cursor.execute(query)
+            found.update(key for (key,) in cursor.fetchall())
+    return found
 
 
 def secrets_check() -> None:
@@ -87,8 +103,11 @@ def secrets_encrypt() -> Encrypted:
 
     Raises `SecretUnreadable` for text that was changed since it was encrypted.
     """
-    specs = sum(_all_of(lambda key=key: _specs_slice(key)) for key in _keys().ids[1:])  # type: ignore[misc]
-    return Encrypted(_all_of(_webhooks_slice), specs)
+    old = _keys().ids[1:]
+    # Retries that wait first: dispatch copies their secrets into specifications.
+    waiting = sum(_all_of(partial(_decisions_slice, key)) for key in old)
+    specs = sum(_all_of(partial(_specs_slice, key)) for key in old)
+    return Encrypted(_all_of(_webhooks_slice), waiting + specs)
 
 
 def _keys() -> EncryptionKeys:
@@ -103,11 +122,19 @@ def _all_of(step: Callable[[], int]) -> int:
     return done
 
 
+def _decisions_slice(key: str) -> int:
+    return _slice(claim_decisions_under, key, _SAVE_DECISIONS)
+
+
 def _specs_slice(key: str) -> int:
+    return _slice(claim_specs_under, key, _SAVE_SPECS)
+
+
+def _slice(claim: Callable[[str, int], list[StoredSecret]], key: str, save: str) -> int:
     with transaction.atomic(), connection.cursor() as cursor:
-        rows = [(spec.id, _anew(spec.stored)) for spec in claim_specs_under(key, SLICE)]
+        rows = [(each.id, _anew(each.stored)) for each in claim(key, SLICE)]
         if rows:
-            cursor.execute(_SAVE_SPECS, columns(rows))
+            cursor.execute(save, columns(rows))
     return len(rows)
 
 

@@ -8,6 +8,15 @@ from django.conf import settings
 WEBHOOK_SECRET = "whsec_"  # noqa: S105  # how they begin
 """The prefix of Standard Webhooks' secrets; encrypted text never begins so."""
 
+MOST_SECRET = 512 * 1024
+"""Most bytes of a session's secrets: roughly what a Secret of Kubernetes and its etcd can hold."""
+
+
+def too_large(environ: Mapping[str, str]) -> str:
+    """Return why a session cannot have so many secrets; "" if it can."""
+    size = sum(len(each.encode()) for pair in environ.items() for each in pair)
+    return f"holds more than {MOST_SECRET} bytes of names and values" if size > MOST_SECRET else ""
+
 
 def secret_stored(secret: str) -> str:
     """Return a text encrypted, as it is stored."""

@@ -259,6 +259,7 @@ _SPEC_GIVEN: dict[str, _Source] = {name: _asked(name) for name in SPEC} | {
     "request_digest": lambda root: root.digest,
     "secret_names": lambda root: _json_or_null(sorted(root.placed.submission.secrets) or None),
     "secret_environ": lambda root: environ_stored(root.placed.submission.secrets),
+    "secrets_by": lambda _: None,
     "on_dependency_failure": lambda root: (
         root.placed.submission.on_dependency_failure if root.depends_on else None
     ),

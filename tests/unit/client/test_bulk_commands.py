@@ -140,7 +140,7 @@ def test_when_all_are_refused_scripts_hear_of_it(command: Command, server: FakeS
         ([], "give one session's ID, or --all"),
         ([IDS[0], "--all"], "give one session's ID, or --all"),
         ([IDS[0], "--status", "error"], "go with --all"),
-        ([IDS[0], "--dry-run"], "go with --all"),
+        ([IDS[0], "--yes"], "go with --all"),
     ],
 )
 def test_one_or_all(
@@ -149,6 +149,16 @@ def test_one_or_all(
     result = command("session", verb, *args)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("verb", ["cancel", "preempt"])
+def test_only_a_retry_of_one_session_has_a_dry_run(
+    command: Command, server: FakeServer, verb: str
+) -> None:
+    result = command("session", verb, IDS[0], "--dry-run")
+    assert result.exit_code == 2
+    assert "go with --all" in " ".join(result.stderr.split())
     assert server.calls == []
 
 

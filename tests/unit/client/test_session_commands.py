@@ -562,3 +562,33 @@ def test_retry_of_all_takes_along_what_is_downstream(command: Command, server: F
     assert result.exit_code == 0
     assert [call.body["downstream"] for call in server.calls] == [True, True]
     assert f"2 downstream retried: {IDS[2]}, {IDS[3]}" in " ".join(result.stderr.split())
+
+
+def test_retry_brings_secrets_and_says_which_are_dropped(
+    command: Command, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "of-the-lead")
+    made = {**answers.session("PENDING"), "secrets_dropped": ["KEY", "PASSWORD"]}
+    server.on(f"POST /sessions/{IDS[0]}/retry/", Reply(made, 201), Reply(made))
+    retry = ("session", "retry", IDS[0], "--image", "a:2", "--secret-env", "TOKEN")
+    result = command(*retry)
+    assert result.exit_code == 0
+    changes = {"image": "a:2", "secret_environ": {"TOKEN": "of-the-lead"}}
+    assert server.calls[-1].body == {"changes": changes}
+    told = " ".join(result.stderr.split())
+    assert "it does not get the secrets KEY, PASSWORD: somebody else gave them" in told
+    assert "of-the-lead" not in result.stdout + result.stderr
+    result = command(*retry, "--dry-run")
+    assert server.calls[-1].body == {"changes": changes, "dry_run": True}
+    told = " ".join(result.stderr.split())
+    assert "a dry run, nothing was changed" in told
+    assert "it would not get the secrets KEY, PASSWORD" in told
+
+
+def test_retry_of_all_says_which_secrets_are_dropped(command: Command, server: FakeServer) -> None:
+    outcome = {"session_id": IDS[0], "outcome": "retried", "secrets_dropped": ["KEY"]}
+    page = {"dry_run": True, "results": [outcome], "remaining": 0, "next": None}
+    server.on("POST /sessions/bulk-retry/", Reply(page))
+    result = command("session", "retry", "--all", "--image", "a:2", "--dry-run")
+    assert result.exit_code == 0
+    assert "without the secrets KEY: somebody else gave them" in " ".join(result.stdout.split())

@@ -118,6 +118,12 @@ class RetryOutcome(_Outcome, RestObject):
     next_session_id = graphene.Field(scalars.UUID)
     next_session = graphene.Field(Session, description="The new attempt.")
     due_at = graphene.Field(scalars.DateTime)
+    secrets_dropped = graphene.List(
+        graphene.NonNull(graphene.String),
+        required=True,
+        description="The names of secrets that the new attempt does not get, because somebody else"
+        " gave them and the call changes what runs.",
+    )
 
     @staticmethod
     def resolve_next_session(source: Peer[Fields], info: Any) -> Any:
@@ -268,8 +274,12 @@ def _asked(given: Fields) -> Fields:
 
 
 def _retried(granted: Granted) -> Fields:
-    outcome_name = "scheduled" if granted.due_at else "retried"
-    return {"outcome": outcome_name, "next_session_id": granted.child_id, "due_at": granted.due_at}
+    return {
+        "outcome": "scheduled" if granted.due_at else "retried",
+        "next_session_id": granted.child_id,
+        "due_at": granted.due_at,
+        "secrets_dropped": list(granted.secrets_dropped),
+    }
 
 
 def _outcomes_payload(
@@ -289,7 +299,7 @@ def _outcomes_payload(
     }
 
 
-_NO_CHILD = {"next_session_id": None, "due_at": None}
+_NO_CHILD: Fields = {"next_session_id": None, "due_at": None, "secrets_dropped": []}
 
 
 class BulkMutations:

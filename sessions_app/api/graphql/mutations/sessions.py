@@ -106,13 +106,19 @@ class RetrySession(Change, body=SessionRetry):
         graphene.NonNull(UUID),
         description="The new attempts of the sessions downstream, or in a dry run the failed ones.",
     )
+    secrets_dropped = graphene.List(
+        graphene.NonNull(graphene.String),
+        description="The names of secrets that the new attempt does not get, because somebody else"
+        " gave them and the call changes what runs.",
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         session_id = uuid_of("Session", given.pop("id"))
         made = operations.retry(context.actor, session_id, given)
         shown = session_found(context.actor, str(made.child_id or session_id))
-        return {"session": shown, "downstream": made.downstream}
+        told = {"downstream": made.downstream, "secrets_dropped": list(made.secrets_dropped)}
+        return {"session": shown, **told}
 
 
 class SessionMutations:
