@@ -7,6 +7,8 @@ absent, as in Kubernetes.
 
 import hashlib
 import json
+import re
+from copy import deepcopy
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -14,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     StrictBool,
     WithJsonSchema,
     model_validator,
@@ -23,7 +26,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from retry.policies.fields import (
     Action,
-    Amount,
     AvoidMode,
     Cause,
     Condition,
@@ -31,6 +33,7 @@ from retry.policies.fields import (
     ExitCode,
     GrowthFactor,
     Label,
+    Memory,
     Operator,
     ParkDuration,
     PatternText,
@@ -48,8 +51,8 @@ from retry.policies.fields import (
 from retry.policies.inline import Jitter, Positive, Ratio, SameFailures
 
 API_VERSION = "reprise/v1"
-ARMADA = "armadaproject.io/v1"
-"""The API version in Armada's own policies, which have the same form."""
+_ARMADA = r"armadaproject\.io/v[0-9]{1,3}((alpha|beta)[0-9]{1,3})?"
+"""The API versions of Armada's own policies, which have the same form."""
 MAX_RULES = 100
 MAX_POLICIES = 16
 MATCHERS = (
@@ -96,7 +99,7 @@ class MemoryGrowth(Part):
     """The next attempt gets `factor` times the memory, but at most `max`."""
 
     factor: GrowthFactor
-    max: Amount | None = None
+    max: Memory | None = None
 
 
 class ResourcesPart(Part):
@@ -247,18 +250,73 @@ def _refuse(
         raise ValidationError.from_exception_data(title, errors)
 
 
+def _is_armada(version: object) -> bool:
+    return isinstance(version, str) and re.fullmatch(_ARMADA, version) is not None
+
+
 def _our_version(value: object) -> object:
-    return API_VERSION if value == ARMADA else value
+    if value != API_VERSION and not _is_armada(value):
+        why = f"must be '{API_VERSION}', or a version of armadaproject.io"
+        raise PydanticCustomError("version", "{why}", {"why": why})
+    return API_VERSION
 
 
 class PolicyDocument(Part):
-    """A `RetryPolicy` document. Armada's `apiVersion` is accepted too."""
+    """A `RetryPolicy` document.
+
+    Armada's documents of any version are accepted, too. What only they have is left out of them:
+    `ignored` names it.
+    """
 
     api_version: Annotated[
         Literal["reprise/v1"],
         BeforeValidator(_our_version),
-        WithJsonSchema({"enum": [API_VERSION, ARMADA], "type": "string"}),
+        WithJsonSchema({"pattern": f"^({API_VERSION}|{_ARMADA})$", "type": "string"}),
     ]
     kind: Literal["RetryPolicy"]
     metadata: Metadata
     spec: Spec
+
+    _ignored: tuple[str, ...] = ()
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Return a warning for each field of an Armada document that has no meaning here."""
+        return self._ignored
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _without_fields_of_armada(
+        cls, value: Any, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            unknown = [
+                each["loc"]
+                for each in error.errors(include_url=False, include_input=False)
+                if each["type"] == "extra_forbidden"
+            ]
+            if not unknown or not _is_armada(value.get("apiVersion")):
+                raise
+        document = handler(_without(value, unknown))
+        told = tuple(f"{path_of(at)} is not known here and is ignored" for at in unknown)
+        document._ignored = told  # noqa: SLF001  # its own
+        return document
+
+
+def path_of(location: tuple[int | str, ...]) -> str:
+    """Return the path of a field as users write it: `spec.rules[2].action`."""
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return path.removeprefix(".")
+
+
+def _without(value: Any, unknown: list[tuple[int | str, ...]]) -> Any:
+    """Return a copy of JSON values without the fields at these places."""
+    copy = deepcopy(value)
+    for *steps, field in unknown:
+        part = copy
+        for step in steps:
+            part = part[step]
+        del part[field]
+    return copy

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from podspec.labels import LABEL_NAME, LABEL_VALUE, MAX_LABEL_NAME, MAX_LABELS, read_labels
-from podspec.quantity import parse_resource
+from podspec.resources import MEMORY, read_amount
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
 from retry.policies.inline import (
     LONGEST_PARKED,
@@ -109,9 +109,9 @@ def _growth_factor(value: object) -> float:
     return factor
 
 
-def _amount(value: object) -> object:
+def _memory(value: object) -> object:
     try:
-        amount = parse_resource(value)  # type: ignore[arg-type]  # it checks the type
+        amount = read_amount(MEMORY, value)  # type: ignore[arg-type]  # it checks the type
     except ValueError as error:
         raise _refused("quantity", str(error)) from None
     if amount == 0:
@@ -137,6 +137,8 @@ def _signature(value: object) -> str:
 def _pattern(value: object) -> str:
     if not isinstance(value, str):
         raise _refused("pattern", "must be text")
+    if not value:
+        raise _refused("pattern", "must not be empty: it would match every text")
     try:
         pattern(value)
     except ValueError as error:
@@ -218,7 +220,7 @@ Duration = Annotated[str, _WRITTEN, BeforeValidator(_duration)]
 PositiveDuration = Annotated[str, _WRITTEN, BeforeValidator(_longer_than_nothing)]
 ParkDuration = Annotated[str, _WRITTEN, BeforeValidator(_park_duration)]
 GrowthFactor = Annotated[float, Field(gt=1), BeforeValidator(_growth_factor)]
-Amount = Annotated[str | int | float, BeforeValidator(_amount)]
+Memory = Annotated[str | int | float, BeforeValidator(_memory)]
 Labels = Annotated[
     dict[str, str], Field(json_schema_extra=_LABELS_SCHEMA), BeforeValidator(_labels)
 ]
@@ -235,4 +237,4 @@ Cause = Annotated[
     RetryCause, BeforeValidator(_cause), WithJsonSchema({"type": "string", **RETRIABLE})
 ]
 SignatureKey = Annotated[str, Field(pattern=SIGNATURE), BeforeValidator(_signature)]
-PatternText = Annotated[str, Field(max_length=MAX_PATTERN), BeforeValidator(_pattern)]
+PatternText = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), BeforeValidator(_pattern)]

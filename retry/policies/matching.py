@@ -29,7 +29,7 @@ from retry.units.durations import parse_duration
 _ContainerChoice = tuple[str | None, bool]
 """The name of the container that a rule names (None: any), and whether init containers count."""
 
-_DEFAULT_MAX_DELAY = 600.0
+DEFAULT_MAX_DELAY = 600.0
 _DEFAULT_JITTER_RATIO = 0.25
 
 
@@ -194,6 +194,8 @@ class NamedPolicy:
     """True if the policy parks exhausted chains; None if it does not say."""
     park_for: float | None = None
     """Seconds that a chain stays parked."""
+    names_container: bool = False
+    """Whether one of its rules looks at a container by its name."""
 
     def payers(self) -> list[CompiledRule]:
         """Return the rules that grant retries, including the default action; each counter once."""
@@ -239,6 +241,7 @@ def compile_policy(document: PolicyDocument, *, revision: int | None) -> NamedPo
         longest_window=max((rule.retry_window or 0.0 for rule in rules), default=0.0),
         parks=None if spec.on_exhausted is None else spec.on_exhausted == "Park",
         park_for=parse_duration(spec.park_for) if spec.park_for else None,
+        names_container=any(rule.container_name is not None for rule in spec.rules or ()),
     )
 
 
@@ -300,7 +303,7 @@ def _backoff(part: BackoffPart | None) -> Backoff | None:
     jitter = part.jitter
     if jitter is None:
         jitter = JitterMode.NONE if ratio is None else JitterMode.DETERMINISTIC
-    longest = _DEFAULT_MAX_DELAY if part.max_delay is None else parse_duration(part.max_delay)
+    longest = DEFAULT_MAX_DELAY if part.max_delay is None else parse_duration(part.max_delay)
     return Backoff(
         delay=parse_duration(part.initial_delay) if part.initial_delay else 0.0,
         multiplier=2.0 if part.multiplier is None else part.multiplier,

@@ -8,8 +8,8 @@ from functools import lru_cache
 from django.db.models import F, Q, QuerySet
 
 from retry.policies.documents import PolicyDocument
+from retry.policies.doubts import document_doubts
 from retry.policies.inline import STORED
-from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import NotFound
 from sessions_app.models import (
@@ -143,7 +143,7 @@ class Reading:
 
     document: PolicyDocument
     warnings: tuple[str, ...]
-    """Rules that are never reached."""
+    """Such as rules that are never reached; each begins with the path of its field."""
 
 
 def reading_of(revision: RetryPolicyRevision) -> Reading:
@@ -154,4 +154,4 @@ def reading_of(revision: RetryPolicyRevision) -> Reading:
 @lru_cache(maxsize=1024)
 def _read(text: str) -> Reading:
     document = PolicyDocument.model_validate_json(text, context=STORED)
-    return Reading(document, tuple(unreachable_rules(document)))
+    return Reading(document, document_doubts(document))

@@ -11,9 +11,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from retry.policies.merge import Merged, merge
-from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.authorization import Action
 from sessions_app.core.errors import InvalidInput, Outdated
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.core.versions import Expected
 from sessions_app.forms.defaults import DefaultsForm, Line, initial
 from sessions_app.in_force.config_scope import ConfigScope

@@ -8,8 +8,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
 from retry.policies.documents import PolicyDocument
+from retry.policies.doubts import document_doubts
 from retry.policies.matching import compile_policy
-from retry.policies.unreachable_rules import unreachable_rules
 from sessions_app.api.http.policy_text import read_policy, refusal
 from sessions_app.api.simulate.run import Busy, take_slot
 from sessions_app.authorization import Action
@@ -52,7 +52,7 @@ def draft_checked(place: Place, sent: Mapping[str, str], name: str) -> dict[str,
     except ValidationError as error:
         return {"errors": error.messages}
     rules = document.spec.rules or ()
-    return {"rules": len(rules), "warnings": unreachable_rules(document)}
+    return {"rules": len(rules), "warnings": document_doubts(document)}
 
 
 def _placed(place: Place, document: PolicyDocument, text: str, name: str) -> None:

@@ -280,6 +280,8 @@ def _say(request: HttpRequest, made: Applied, was: int | None) -> None:
         text = f"Revision {number} of {made.policy.name} decides from now on"
         where = "for chains that name it, by their queue or by themselves."
         messages.success(request, f"{text}, {where}")
+    for warning in made.ignored:
+        messages.warning(request, f"{warning}.")
 
 
 @of_project(Action.PROJECT_READ)

@@ -201,9 +201,26 @@ class TestYaml:
         }
         found = api.post(f"{PATH}simulate/", body)
         assert found.status_code == 200, found.content
-        other = text.replace(b"armadaproject.io/v1", b"armadaproject.io/v2")
+        other = text.replace(b"armadaproject.io/v1", b"example.com/v1")
         refused = api.call("PUT", ML, other, content_type=YAML)
-        assert refused.json()["errors"] == {"apiVersion": ["must be 'reprise/v1'"]}
+        why = "must be 'reprise/v1', or a version of armadaproject.io"
+        assert refused.json()["errors"] == {"apiVersion": [why]}
+
+    def test_fields_that_only_armada_knows_are_ignored_with_a_warning(self, api: Api) -> None:
+        text = ARMADA.read_bytes().replace(b"io/v1", b"io/v1beta1")
+        made = api.call("PUT", ML, text + b"  weight: 3\n", content_type=YAML)
+        assert made.status_code == 201, made.content
+        warning = "spec.weight is not known here and is ignored"
+        assert made.json()["status"]["warnings"] == [warning]
+        assert api.read(ML)["status"]["warnings"] == []
+        assert "weight" not in api.read(ML)["spec"]
+        mutation = """
+            mutation ($yaml: String!) { applyRetryPolicy(input: {yaml: $yaml}) {
+                retryPolicy { status { warnings } } errors { field messages } } }
+        """
+        asked = {"query": mutation, "variables": {"yaml": (text + b"  weight: 3\n").decode()}}
+        applied = api.post("/graphql/", asked).json()["data"]["applyRetryPolicy"]
+        assert applied["retryPolicy"]["status"]["warnings"] == [warning]
 
     def test_yaml_is_answered_to_who_asks_for_it(self, api: Api) -> None:
         put(api, ML, document(), 201)

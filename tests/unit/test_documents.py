@@ -132,3 +132,25 @@ def test_rendered_documents_read_the_same(value: dict[str, Any]) -> None:
     assert yaml.safe_load(text) == value
     assert parse_yaml(text) == value
     assert list(parse_yaml(text)) == list(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("012", 12),
+        ("-07", -7),
+        ("0o12", 10),
+        ("0x1F", 31),
+        ("+3", 3),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        # Numbers of YAML 1.1 are text: in minutes, with separators, binary.
+        *((text, text) for text in ("1:30", "1:30.5", "1_000", "1_0.5", "0b11", "0o8", "1.2.3")),
+    ],
+)
+def test_numbers_are_those_of_yaml_1_2(text: str, value: object) -> None:
+    read = parse_yaml(f"values: [{text}]".encode())["values"]
+    assert read == [value]
+    assert type(read[0]) is type(value)
+    assert parse_yaml(YAMLRenderer().render({"values": [text, value]})) == {"values": [text, value]}

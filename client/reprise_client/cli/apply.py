@@ -111,12 +111,13 @@ _Fault = tuple[str, str]
 
 def _faults(data: Mapping[str, Any]) -> Iterator[_Fault]:
     """Yield what is wrong in the form of a document. The server checks the rest."""
-    for key in data:
-        if key not in KEYS:
-            yield key, "is not a known field"
-    kind = kind_named(data.get("kind"))
-    if data.get("apiVersion") not in (kind.versions() if kind else (API_VERSION,)):
-        yield "apiVersion", f"must be {API_VERSION}"
+    kind, version = kind_named(data.get("kind")), data.get("apiVersion")
+    if kind is None or not kind.is_foreign(version):
+        for key in data:
+            if key not in KEYS:
+                yield key, "is not a known field"
+        if version != API_VERSION:
+            yield "apiVersion", f"must be {API_VERSION}"
     if kind is None:
         yield "kind", f"must be one of: {', '.join(sorted(each.name for each in KINDS))}"
         return

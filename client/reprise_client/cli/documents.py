@@ -129,11 +129,18 @@ def _yaml(text: str) -> Iterator[_Found]:
         loader.dispose()
 
 
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_NOT_READ = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", _INT, _FLOAT}
+
+
 class StrictLoader(yaml.SafeLoader):
-    """Loads YAML with the types of JSON: dates stay text. Keys must be text and unique."""
+    """Loads YAML with the types of JSON: dates stay text. Keys must be text and unique.
+
+    Numbers are those of YAML 1.2: PyYAML's own are of YAML 1.1, where `012` is 10 and `1:30` is 90.
+    """
 
     yaml_implicit_resolvers = {
-        first: [(tag, form) for tag, form in known if not tag.endswith((":timestamp", ":value"))]
+        first: [(tag, form) for tag, form in known if tag not in _NOT_READ]
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -148,7 +155,13 @@ class StrictLoader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Read an integer: decimal, also after zeros, or `0o17` or `0x1f`."""
+        text = node.value
+        return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
 
+
+StrictLoader.add_constructor(_INT, StrictLoader.construct_yaml_int)
 _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
@@ -164,10 +177,17 @@ class _Dumper(yaml.SafeDumper):
 _LINE_ENDS = re.compile("[\x85\u2028\u2029]")
 _Dumper.add_representer(str, _Dumper.represent_text)
 
-# PyYAML reads JSON's 1e3 as text, because YAML 1.1 wants a dot and a sign in it.
-_EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
+# The numbers of YAML 1.2. The dumper also quotes those of YAML 1.1, for readers of that.
+_NUMBERS = {
+    _INT: re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"),
+    _FLOAT: re.compile(
+        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+}
 for _kind in (StrictLoader, _Dumper):
-    _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+    for _tag, _form in _NUMBERS.items():
+        _kind.add_implicit_resolver(_tag, _form, list("-+.0123456789"))
 
 
 def write_documents(documents: Iterable[Any]) -> str:

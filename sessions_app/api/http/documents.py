@@ -1,7 +1,8 @@
 """Bodies that are JSON or YAML documents. They are read more strictly than others.
 
 A repeated key is refused, because one of its values would be lost silently. YAML may only express
-what JSON can.
+what JSON can. Its numbers are those of YAML 1.2: PyYAML's own are of YAML 1.1, where `012` is 10
+and `1:30` is 90.
 """
 
 import json
@@ -100,15 +101,21 @@ class _Loader(yaml.CSafeLoader):
         """Read an integer of limited length, as hexadecimal ones could have millions of digits."""
         if len(node.value) > MAX_DIGITS:
             raise yaml.MarkedYAMLError(None, None, "the number is too long", node.start_mark)
-        return super().construct_yaml_int(node)
+        return _whole(node.value)
+
+
+def _whole(text: str) -> int:
+    """Return the value of an integer: decimal, also after zeros, or `0o17` or `0x1f`."""
+    return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
 
 
 _TEXT = "tag:yaml.org,2002:str"
 _KEYS = {_TEXT, "tag:yaml.org,2002:merge"}
-_NOT_JSON = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_INT, _FLOAT = "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"
+_NOT_READ = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value", _INT, _FLOAT}
+_Loader.add_constructor(_INT, _Loader.construct_yaml_int)
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, form) for tag, form in known if tag not in _NOT_JSON]
+    first: [(tag, form) for tag, form in known if tag not in _NOT_READ]
     for first, known in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -117,10 +124,17 @@ class Dumper(yaml.CSafeDumper):
     """Quotes text that `parse_yaml` would read as another type."""
 
 
-# PyYAML reads JSON's 1e3 as text, because YAML 1.1 wants a dot and a sign in it.
-_EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$")
+# The numbers of YAML 1.2. The dumper also quotes those of YAML 1.1, for readers of that.
+_NUMBERS = {
+    _INT: re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"),
+    _FLOAT: re.compile(
+        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+}
 for _kind in (_Loader, Dumper):
-    _kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+    for _tag, _form in _NUMBERS.items():
+        _kind.add_implicit_resolver(_tag, _form, list("-+.0123456789"))
 
 
 class _Measure:

@@ -19,20 +19,25 @@ from sessions_app.selectors.policies import queues_visible, reading_of, revision
 from sessions_app.selectors.priority_classes import addresses_seen
 
 
-def policies_json(actor: Actor, policies: Sequence[RetryPolicy]) -> list[dict[str, Any]]:
+def policies_json(
+    actor: Actor, policies: Sequence[RetryPolicy], ignored: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Return each policy as its document and a `status`, with the using queues that the caller may
-    see."""
+    see.
+
+    `ignored` are warnings about fields that were sent and not kept.
+    """
     revisions = revisions_current(policies)
     uses = policies_uses(policies, queues_visible(actor)) if policies else {}
     return [
-        _policy_json(policy, revisions[policy.pk], uses[policy.pk])
+        _policy_json(policy, revisions[policy.pk], uses[policy.pk], ignored)
         for policy in policies
         if policy.pk in revisions
     ]
 
 
 def _policy_json(
-    policy: RetryPolicy, revision: RetryPolicyRevision, uses: PolicyUses
+    policy: RetryPolicy, revision: RetryPolicyRevision, uses: PolicyUses, ignored: Sequence[str]
 ) -> dict[str, Any]:
     reading = reading_of(revision)
     status = {
@@ -40,7 +45,7 @@ def _policy_json(
         "created_at": revision.created_at,
         "created_by": revision.created_by,
         "archived_at": policy.archived_at,
-        "warnings": list(reading.warnings),
+        "warnings": [*ignored, *reading.warnings],
         "used_by": uses.to_json(),
     }
     return {**_document_json(reading.document), "status": status}

@@ -139,7 +139,7 @@ def _address(made: Applied) -> str:
 
 
 def _applied(actor: Actor, made: Applied, location: str) -> Response:
-    (body,) = policies_json(actor, [made.policy])
+    (body,) = policies_json(actor, [made.policy], made.ignored)
     headers = etag(policy_version(made.policy))
     if made.created:
         return Response(body, status=201, headers={**headers, "Location": location})

@@ -24,6 +24,8 @@ class Applied:
     policy: RetryPolicy
     revision: RetryPolicyRevision
     created: bool
+    ignored: tuple[str, ...]
+    """Warnings about fields of the document that are not kept."""
 
 
 def policy_apply(
@@ -61,8 +63,8 @@ def policy_apply(
             if create:
                 raise _taken(f"{scope.name} has a retry policy {name!r} already")
             if before.document == document.document():
-                return Applied(own, before, created=False)
-        return Applied(own, _revise(own, before, document, by), created)
+                return Applied(own, before, False, document.ignored)
+        return Applied(own, _revise(own, before, document, by), created, document.ignored)
 
 
 def document_placed(document: PolicyDocument, scope: ConfigScope) -> PolicyDocument:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 
 from retry.engine.budgets import endless
+from retry.policies.doubts import policy_doubts
 from retry.policies.inline import InlinePolicy, dump_set, dump_stored
 from retry.policies.merge import Layer, bounded, merge, violations
 from sessions_app.core.errors import InvalidInput
@@ -32,8 +33,11 @@ class PolicyFreezer:
 
     def warnings(self, placed: Placed, policy: InlinePolicy) -> tuple[str, ...]:
         """Return the warnings about a submission and the policy that was frozen for it."""
-        found, scope = placed.submission.warnings, self._scopes[placed.project_id]
-        if placed.submission.session_type != "batch" or not endless(policy, scope.settings):
+        asked, scope = placed.submission, self._scopes[placed.project_id]
+        if asked.session_type != "batch":
+            return asked.warnings
+        found = (*asked.warnings, *policy_doubts(policy, asked.retry_policy))
+        if not endless(policy, scope.settings):
             return found
         within, _ = bounded(policy, scope.bounds)
         return (*found, ENDLESS) if endless(within, scope.settings) else found

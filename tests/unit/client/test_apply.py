@@ -117,11 +117,17 @@ def test_create_needs_a_file_or_a_command(command: Command, server: FakeServer) 
 def test_a_document_of_armada_is_sent_as_it_is(
     command: Command, server: FakeServer, write: Write
 ) -> None:
-    file = write(POLICY.replace("reprise/v1", "armadaproject.io/v1"))
+    text = POLICY.replace("reprise/v1", "armadaproject.io/v1beta1")
+    file = write(f"comment: theirs\n{text}")
     server.on("GET /retry-policies/ml/", problem(404, "Not found"))
-    server.on("POST /retry-policies/", Reply(answers.policy(), 201))
-    assert command("apply", "-f", file).exit_code == 0
-    assert server.calls[-1].body["apiVersion"] == "armadaproject.io/v1"
+    made = answers.policy()
+    made["status"]["warnings"] = ["comment is not known here and is ignored"]
+    server.on("POST /retry-policies/", Reply(made, 201))
+    applied = command("apply", "-f", file)
+    assert applied.exit_code == 0
+    assert server.calls[-1].body["apiVersion"] == "armadaproject.io/v1beta1"
+    assert server.calls[-1].body["comment"] == "theirs"
+    assert "line 1, comment: is not known here and is ignored" in applied.stderr
     # No other kind of ours has Armada's form.
     refused = command("apply", "-f", write(QUEUE.replace("reprise/v1", "armadaproject.io/v1")))
     assert "apiVersion: must be reprise/v1" in refused.stderr

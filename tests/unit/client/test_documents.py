@@ -13,7 +13,7 @@ SCALARS = (
     | st.booleans()
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["1e3", "2001-01-01", "yes", "=", "<<", "010", "~", "1_000", "12:30:45"])
+    | st.sampled_from(["1e3", "2001-01-01", "yes", "=", "<<", "010", "0o7", "~", "1_000", "1:30"])
 )
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
@@ -51,3 +51,10 @@ def test_a_fault_is_on_the_line_of_its_field(tmp_path: Path) -> None:
             == ", ".join(part for part in (str(path), "document 2", f"line {line}", field) if part)
             + ": is odd"
         )
+
+
+def test_numbers_are_those_of_yaml_1_2(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: [012, 0o12, 0x1F, -7, 1e3, .5, 1:30, 1_000, 0b11, 1:30.5]")
+    (read,) = read_documents([str(path)])
+    assert read.data == {"a": [12, 10, 31, -7, 1000.0, 0.5, "1:30", "1_000", "0b11", "1:30.5"]}

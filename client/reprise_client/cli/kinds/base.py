@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     )
 
 API_VERSION = "reprise/v1"
-ARMADA = "armadaproject.io/v1"
-"""The `apiVersion` of Armada's own documents of the same form."""
 CREATED, CONFIGURED, UNCHANGED = "created", "configured", "unchanged"
 
 P = ParamSpec("P")
@@ -114,9 +112,12 @@ class Kind(ABC, Generic[Item]):
             if key not in self.spec_keys:
                 yield f"spec.{key}", "is not a known field"
 
-    def versions(self) -> tuple[str, ...]:
-        """Return the valid values of `apiVersion`, ours first."""
-        return (API_VERSION,)
+    def is_foreign(self, version: object) -> bool:
+        """Return whether a document of this `apiVersion` is another system's, in the same form.
+
+        The server reads it, and warns of the fields that it does not know.
+        """
+        return False
 
     @abstractmethod
     def apply(

@@ -11,8 +11,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from reprise_client.cli.kinds.base import (
-    API_VERSION,
-    ARMADA,
     CONFIGURED,
     CREATED,
     UNCHANGED,
@@ -51,8 +49,8 @@ class PolicyKind(Kind["NamedRetryPolicy"]):
     heads = ("NAME", "SCOPE", "RULES", "LIMIT", "DEFAULT", "REVISION", "USED BY")
     wide_heads = ("CHANGED", "BY", "NAMED BY", "WARNINGS")
 
-    def versions(self) -> tuple[str, ...]:
-        return (API_VERSION, ARMADA)
+    def is_foreign(self, version: object) -> bool:
+        return isinstance(version, str) and version.startswith("armadaproject.io/")
 
     def apply(
         self, client: Client, data: Mapping[str, Any], asked: Scope | None, how: How

@@ -99,7 +99,7 @@ def _renamed(errors: dict[str, list[str]], way: str) -> dict[str, list[str]]:
 
 
 def _peer(context: Context, made: Applied) -> dict[str, Any]:
-    render = partial(policies_json, context.actor)
+    render = partial(policies_json, context.actor, ignored=made.ignored)
     return {"retry_policy": single_peer(RetryPolicy, made.policy, render), "created": made.created}
 
 
