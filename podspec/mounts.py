@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from podspec.quantity import parse_resource
+
 SOURCES = ("empty_dir", "config_map", "secret", "claim")
 _OTHERS = frozenset({"path", "read_only", "sub_path"})
 _EMPTY_DIR = {"size_limit": "sizeLimit", "medium": "medium"}
@@ -73,4 +75,6 @@ def _empty_dir(value: object) -> dict[str, str]:
         raise ValueError("empty_dir must be {}, or have size_limit and medium")
     if not all(isinstance(each, str) for each in value.values()):
         raise ValueError("size_limit and medium of empty_dir must be text")
+    if "size_limit" in value:
+        parse_resource(value["size_limit"])
     return {_EMPTY_DIR[name]: text for name, text in value.items()}

@@ -8,8 +8,12 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from podspec.quantity import parse_resource
+from podspec.quantity import parse_resource, probably_meant
 
+CPU, MEMORY = "cpu", "memory"
+_BYTES = (MEMORY, "ephemeral-storage", "hugepages-")
+LEAST_BYTES = 2**20
+"""The least bytes that somebody asks for: less is a mistake in the unit."""
 GROUPS = ("requests", "limits")
 Amounts = dict[str, Decimal]
 Unparsed = Mapping[str, Any]
@@ -37,11 +41,42 @@ def check(resources: object) -> None:
     for group in [resources[name] for name in GROUPS if name in resources] or [resources]:
         if not isinstance(group, Mapping):
             raise ValueError("'requests' and 'limits' must be objects")
-        for name, amount in group.items():
-            try:
-                parse_resource(amount)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
+        amounts_check(group)
+    for name, wanted in groups(resources)["requests"].items():
+        most = groups(resources)["limits"].get(name)
+        if most is not None and parse_resource(wanted) > parse_resource(most):
+            raise ValueError(f"{name}: the request of {wanted} is above its limit of {most}")
+
+
+def amounts_check(amounts: Mapping[str, Any]) -> None:
+    """Raise ValueError, in words for the user, unless each of these is a sensible amount."""
+    for name, amount in amounts.items():
+        try:
+            read_amount(name, amount)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def read_amount(name: str, text: str | float) -> Decimal:
+    """Return the amount of the resource `name`.
+
+    Raises ValueError for less than LEAST_BYTES bytes, but 0, and for parts of what is counted.
+    """
+    amount = parse_resource(text)
+    if of_bytes(name):
+        if 0 < amount < LEAST_BYTES:
+            meant = probably_meant(text)
+            raise ValueError(
+                f"{text} is less than 1Mi{f'; did you mean {meant}?' if meant else ''}"
+            )
+    elif name != CPU and amount % 1:
+        raise ValueError(f"must be a whole number, not {text}: only {CPU} has parts")
+    return amount
+
+
+def of_bytes(name: str) -> bool:
+    """Return whether a resource is measured in bytes."""
+    return name.startswith(_BYTES)
 
 
 def requested(resources: Mapping[str, Any]) -> Amounts:

@@ -5,6 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 from podspec.refusals import REFUSED, refusal, refused_paths, values
+from podspec.resources import GROUPS, check
 
 __all__ = ["MAIN", "REFUSED", "main_index", "problem", "refused_paths", "spec_of"]
 
@@ -63,9 +64,21 @@ def problem(pod_spec: Mapping[str, Any], refused: Iterable[str] = REFUSED) -> st
     prefix = "" if spec is pod_spec else "spec."
     if place := _misshapen(pod_spec, _OUTER):
         return place
-    if place := _misshapen(spec, _SHAPES):
+    if place := _misshapen(spec, _SHAPES) or _amiss(spec):
         return prefix + place
     return refusal(pod_spec, spec, refused)
+
+
+def _amiss(spec: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the amounts that a container asks for."""
+    for kind in _BOTH:
+        for place, resources in values(spec, f"{kind}.resources"):
+            asked = resources if isinstance(resources, Mapping) else {}
+            try:
+                check({group: asked[group] for group in GROUPS if asked.get(group)})
+            except ValueError as error:
+                return f"{place}: {error}"
+    return None
 
 
 def _misshapen(spec: Mapping[str, Any], shapes: Mapping[str, type]) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from podspec.quantity import in_units_of
-from podspec.resources import Unparsed
+from podspec.quantity import in_one_unit
+from podspec.resources import Unparsed, of_bytes
 from scheduler.core.fit import ANOTHER_NODE, NO_NODE, ONE_NODE, PODS, Misfit
 from scheduler.core.node_rules import AFFINITY, LABEL, TAINT
 
@@ -69,6 +69,7 @@ def _label_words(what: str) -> str:
 
 
 def _amounts(misfit: Misfit, asked: Mapping[str, object]) -> tuple[str, str]:
-    like = asked.get(misfit.resource)
-    available = max(misfit.available, Decimal(0))
-    return in_units_of(misfit.wanted, like), in_units_of(available, like)
+    name = misfit.resource
+    amounts = (misfit.wanted, max(misfit.available, Decimal(0)))
+    wanted, available = in_one_unit(amounts, asked.get(name), of_bytes=of_bytes(name))
+    return wanted, available

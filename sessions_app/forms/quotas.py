@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 
-from podspec.quantity import parse_resource
+from podspec.resources import read_amount
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.selectors.quotas import quota_uses
@@ -55,7 +55,7 @@ class QuotaTexts(forms.Form):
             if not colon or not 0 < len(name) <= LONGEST_NAME:
                 raise ValidationError(f"{line!r}: write it like memory: 64Gi.")
             try:
-                found[f"{RESOURCES}{name}"] = parse_resource(amount)
+                found[f"{RESOURCES}{name}"] = read_amount(name, amount)
             except ValueError as error:
                 raise ValidationError(f"{name}: {error}.") from None
         return found

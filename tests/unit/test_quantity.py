@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.quantity import AMOUNT_PATTERN, parse, parse_resource, shortest
+from podspec.quantity import AMOUNT_PATTERN, in_one_unit, parse, parse_resource, shortest
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 
 ALL = AMOUNTS | NEGATIVE
@@ -99,3 +99,23 @@ def test_a_value_is_the_nearest_that_kubernetes_holds(text: str) -> None:
 def test_whole_amounts_are_spelled_short(amount: int, binary: str, decimal: str) -> None:
     assert (shortest(amount), shortest(amount, decimal=True)) == (binary, decimal)
     assert parse(binary) == parse(decimal) == amount
+
+
+@pytest.mark.parametrize(
+    ("wanted", "available", "of_bytes", "shown"),
+    [
+        ("64Gi", "32Gi", True, ["64Gi", "32Gi"]),
+        ("1E", "68719476736", True, ["1000000000G", "68.719G"]),
+        ("1Ei", "16Gi", True, ["1073741824Gi", "16Gi"]),
+        ("2Ti", "0", True, ["2Ti", "0Ti"]),
+        ("17179869184", "4Gi", True, ["16Gi", "4Gi"]),
+        ("17179869184000m", "4Gi", True, ["16Gi", "4Gi"]),
+        ("4500m", "4", False, ["4500m", "4000m"]),
+        ("16", "0.5", False, ["16", "0.5"]),
+        ("1k", "4", False, ["1000", "4"]),
+    ],
+)
+def test_amounts_are_told_in_one_unit_that_people_read(
+    wanted: str, available: str, of_bytes: bool, shown: list[str]
+) -> None:
+    assert in_one_unit([parse(wanted), parse(available)], wanted, of_bytes=of_bytes) == shown

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr, field_validator
 
 from podspec.quantity import parse_resource
+from podspec.resources import amounts_check
 from sessions_app.api.requests.bodies import Quantity
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -32,6 +33,12 @@ class QuotasBody(StrictModel):
     """The most waiting sessions at once."""
     resources: Annotated[dict[_Name, Quantity | None], Field(max_length=64)] = {}
     """The most that the sessions on executors may ask for together."""
+
+    @field_validator("resources")
+    @classmethod
+    def _sensible(cls, value: dict[str, str | None]) -> dict[str, str | None]:
+        amounts_check({name: amount for name, amount in value.items() if amount is not None})
+        return value
 
     def limits(self) -> dict[str, Decimal | None]:
         """Return the limits that were sent, by the names of their quotas."""

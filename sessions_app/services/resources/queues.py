@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from podspec.quantity import parse_resource
+from podspec.resources import amounts_check
 from sessions_app import wakeups
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound
@@ -23,11 +23,10 @@ from sessions_app.services.write.records import cordon_check, record_delete, rec
 
 def limits_check(limits: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` unless each limit is an amount of a resource."""
-    for name, amount in limits.items():
-        try:
-            parse_resource(amount)
-        except ValueError as error:
-            raise InvalidInput({"resource_limits": [f"{name}: {error}"]}) from None
+    try:
+        amounts_check(limits)
+    except ValueError as error:
+        raise InvalidInput({"resource_limits": [str(error)]}) from None
 
 
 VERSIONED = (
