@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
+from retry.evidence.cluster_words import RUNTIME_BUSY, WORKLOAD_EVICTED
 from retry.evidence.node_refusals import NODE_REFUSALS, REFUSED
-from retry.evidence.pod_facts import WORKLOAD_EVICTED
 from retry.evidence.termination import ContainerFacts, Termination, message_tail
 
 
@@ -158,6 +158,7 @@ _ENDINGS = frozenset({"OOMKilled", "Unknown"})
 _CONTAINER_WORDS = {
     "InvalidImageName": RetryCause.VALIDATION_ERROR,
     "ContainerStatusUnknown": RetryCause.AGENT_TRANSIENT,
+    RUNTIME_BUSY: RetryCause.AGENT_TRANSIENT,
     "ErrImagePull": RetryCause.IMAGE_PULL_FAILURE,
     "ImagePullBackOff": RetryCause.IMAGE_PULL_FAILURE,
     "ErrImageNeverPull": RetryCause.IMAGE_PULL_FAILURE,

@@ -1,18 +1,17 @@
 """The facts of a Kubernetes pod object about its end, in the wire form of a termination.
 
-This module only selects the words about the end, and does not judge them. Values are passed on as
-they are; the reader of the wire form drops those of a wrong type.
+This module only selects the words about the end, and does not judge them. A reason that means
+something else with its message is replaced (`cluster_words`). Other values are passed on as they
+are; the reader of the wire form drops those of a wrong type.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from retry.evidence.cluster_words import WORKLOAD_EVICTED, meant
 from retry.evidence.node_refusals import REFUSED
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-WORKLOAD_EVICTED = "WorkloadEvicted"
-"""The prefix of the reasons of Kueue's evictions; the cause follows it."""
-
 _Object = dict[str, Any]
 
 # Conditions that whoever ends the pod sets. All others (`Ready`, ...) are about its life.
@@ -58,7 +57,7 @@ def _conditions(pod: _Object, containers: list[_Object], deleted_by_us: bool) ->
         if reason := _text(disruption, "reason"):
             yield reason
     elif (eviction := _workload_eviction(pod)) is not None:
-        yield _text(eviction, "reason")
+        yield _reason(eviction)
     elif not deleted_by_us and _was_deleted(pod):
         yield "PodDeleted"
     if _unscheduled(pod) is not None:
@@ -83,7 +82,7 @@ def _disruption(pod: _Object) -> _Object | None:
 def _workload_eviction(pod: _Object) -> _Object | None:
     """Return the condition that Kueue sets when it evicts the pod's workload, or None."""
     stopped = _condition(pod, "TerminationTarget", "True")
-    evicted = _text(stopped, "reason").startswith(WORKLOAD_EVICTED)
+    evicted = _reason(stopped).startswith(WORKLOAD_EVICTED)
     return stopped if evicted else None
 
 
@@ -190,7 +189,7 @@ def _ending(container: _Object) -> _Object:
     state = _object(container, "state")
     if "terminated" in state:
         return _terminated(_object(state, "terminated"))
-    reason = _text(_object(state, "waiting"), "reason")
+    reason = _reason(_object(state, "waiting"))
     if reason != "CrashLoopBackOff":
         return {"reason": reason}
     last = _terminated(_object(_object(container, "lastState"), "terminated"))
@@ -201,7 +200,7 @@ def _ending(container: _Object) -> _Object:
 def _terminated(state: _Object) -> _Object:
     return {
         "exit_code": state.get("exitCode"),
-        "reason": state.get("reason"),
+        "reason": _reason(state),
         "message": state.get("message"),
         "finished_at": state.get("finishedAt"),
     }
@@ -214,6 +213,11 @@ def _explains_restart(last: _Object) -> bool:
     if reason == "Unknown":
         return bool(code == 255)
     return bool(reason == "ContainerStatusUnknown")
+
+
+def _reason(of: _Object | None) -> str:
+    """Return the reason of a condition or of a container's state, as it is meant."""
+    return meant(_text(of, "reason"), _text(of, "message"))
 
 
 def _object(value: object, name: str) -> _Object:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from retry.evidence.causes import RetryCause, classify
+from retry.evidence.cluster_words import RUNTIME_BUSY, meant
 from retry.evidence.node_refusals import REFUSED
 from retry.evidence.termination import Termination, termination_from_pod
 
@@ -63,6 +64,7 @@ ASK_FOR_LESS = (
     "Check what the session asks for (resources, node selector, tolerations), or ask the cluster's "
     "administrator whether nodes for it are to come"
 )
+ASK_FOR_MORE_MEMORY = "Give the session more memory"
 _NEVER_STARTS = frozenset(
     {
         "CrashLoopBackOff",
@@ -139,7 +141,7 @@ def _rank(pod: object) -> int:
 
 
 def _of_containers(pod: _Object) -> StartState | None:
-    waiting = [(each, _text(_waiting(each), "reason")) for each in _containers(pod)]
+    waiting = [(each, _waits_for(each)) for each in _containers(pod)]
     for each, reason in waiting:
         if reason in _IMAGE_TROUBLES:
             invalid = reason == "InvalidImageName"
@@ -151,6 +153,16 @@ def _of_containers(pod: _Object) -> StartState | None:
             cause = RetryCause.START_FAILURE
             return _trouble(Progress.FAILED, cause, each, what, ASK_ADMINISTRATOR)
     for each, reason in waiting:
+        if reason == "OOMKilled":
+            cause, what = RetryCause.OOM_KILLED, "its memory limit is too low to start it"
+            return _trouble(Progress.FAILED, cause, each, what, ASK_FOR_MORE_MEMORY)
+    for each, reason in waiting:
+        if reason == RUNTIME_BUSY:
+            cause, what = (
+                RetryCause.AGENT_TRANSIENT,
+                "its node is busy with an earlier try to create it",
+            )
+            return _trouble(Progress.SUSPECT, cause, each, what, "")
         if reason in _MAY_PASS:
             cause, what = RetryCause.IMAGE_PULL_FAILURE, _IMAGE_TROUBLES["ImagePullBackOff"]
             return _trouble(Progress.SUSPECT, cause, each, what, CHECK_IMAGE)
@@ -265,6 +277,12 @@ def _containers(pod: _Object) -> Iterator[_Object]:
 
 def _waiting(container: _Object) -> _Object:
     return _object(_object(container, "state"), "waiting")
+
+
+def _waits_for(container: _Object) -> str:
+    """Return the reason why a container waits, as it is meant; "" if it does not wait."""
+    waiting = _waiting(container)
+    return meant(_text(waiting, "reason"), _text(waiting, "message"))
 
 
 def _condition(pod: _Object, kind: str) -> _Object:

@@ -122,6 +122,24 @@ def test_some_reasons_may_pass(reason: str) -> None:
     assert classify(evidence(waiting(reason), RetryCause.IMAGE_PULL_FAILURE)) is state.cause
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "progress", "cause"),
+    [
+        ("CreateContainerError", "failed to reserve container name", "SUSPECT", "agent_transient"),
+        ("RunContainerError", "container init was OOM-killed", "FAILED", "oom_killed"),
+    ],
+)
+def test_a_message_can_say_what_a_reason_means(
+    reason: str, message: str, progress: str, cause: str
+) -> None:
+    seen = waiting(reason)
+    seen["status"]["containerStatuses"][-1]["state"]["waiting"]["message"] = message
+    state = assess(seen)
+    assert brief(state) == (Progress[progress], RetryCause(cause))
+    assert f"({reason}: {message})" in state.message
+    assert classify(evidence(seen, RetryCause(cause))) == cause
+
+
 def test_the_rows_are_read_from_the_top_over_all_containers() -> None:
     both = waiting("ErrImagePull")
     container(both, "third", waiting={"reason": "CreateContainerError"})

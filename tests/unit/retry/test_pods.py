@@ -208,6 +208,38 @@ def test_a_crash_loop_is_told_by_its_last_run_if_that_knows_more(last: Any, caus
     assert classify(termination_from_pod(pod)) == cause
 
 
+OOM = "container init was OOM-killed (memory limit too low?)"
+RUNC = "failed to create containerd task: runc create failed: unable to start container process: "
+TAKEN = 'failed to reserve container name "main_p_n_u_0": name "main_p_n_u_0" is reserved for "4f"'
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ({"terminated": ended(128, "StartError", message=f"{RUNC}{OOM}: unknown")},
+         "oom_killed"),
+        ({"terminated": ended(128, "StartError", message=RUNC + "exec: no such file")},
+         "start_failure"),
+        ({"waiting": {"reason": "RunContainerError", "message": RUNC + OOM}}, "oom_killed"),
+        ({"waiting": {"reason": "CreateContainerError", "message": TAKEN}}, "agent_transient"),
+        ({"waiting": {"reason": "CreateContainerError", "message": "error reserving ctr name k8s_m"
+          " for id 4f: name is reserved"}}, "agent_transient"),
+        ({"waiting": {"reason": "CreateContainerError", "message": "context deadline exceeded"}},
+         "agent_transient"),
+        ({"waiting": {"reason": "CreateContainerError", "message": "no command specified"}},
+         "start_failure"),
+    ],
+)  # fmt: skip
+def test_a_message_can_say_what_a_reason_means(state: Any, cause: str) -> None:
+    pod = recorded("running")
+    pod["status"]["containerStatuses"] = []
+    container(pod, "main", **state)
+    termination = termination_from_pod(pod)
+    assert classify(termination) == cause
+    assert Termination.from_json(termination.to_json()) == termination
+    assert ("OOMKilled" in rule_conditions(termination)) is (cause == "oom_killed")
+
+
 @pytest.mark.parametrize("value", [None, 5, "Failed", [], [{"status": {"phase": "Failed"}}], {}])
 def test_a_malformed_pod_states_nothing(value: object) -> None:
     assert termination_from_pod(value) == Termination()

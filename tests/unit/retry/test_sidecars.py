@@ -93,6 +93,21 @@ def test_kueue_takes_a_place_back(seen: Any) -> None:
     assert classify(termination_from_pod(pod)) == "agent_transient"
 
 
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        ("Preempted to accommodate a higher priority Workload", "preempted"),
+        ("Preempted to accommodate a workload (UID: 4f) in the ClusterQueue", "preempted"),
+        ("Exceeded the PodsReady timeout tests/pod-main-1", "evicted"),
+    ],
+)
+def test_an_older_kueue_has_one_reason_for_all(message: str, cause: str) -> None:
+    pod = composed("kueue-preempted")
+    pod["status"]["conditions"][0].update(reason="StoppedByKueue", message=message)
+    termination = termination_from_pod(pod)
+    assert (classify(termination), termination.pod_message) == (cause, message)
+
+
 TIMES = st.sampled_from(["2026-11-21T00:00:01Z", "2026-11-21T00:00:02Z", None])
 ENDED = st.builds(
     lambda code, at: {"exitCode": code, **({"finishedAt": at} if at else {})},
