@@ -25,7 +25,7 @@ from executor.inbox import (
     TakenOver,
 )
 from executor.leases import LeaseBook, LeaseKeeper, Limits
-from executor.lifecycle import FINISHING, STOPS, Ending, Phase, Run, Term
+from executor.lifecycle import FENCED, FINISHING, STOPS, Ending, Phase, Run, Term
 from executor.output import NoOutput, OutputPump
 from executor.progress import ProgressBook
 from executor.reports import FINAL, ReportBuffer, key_of, report
@@ -106,7 +106,7 @@ class Agent:
     def run(self) -> int:
         """Run the loop until the end and return the exit status of the process."""
         if self._state.is_whole():
-            self._recover()
+            self._recover(complete=True)
         while not self._done():
             self._state.note_turn()
             self._begin_leasing()
@@ -134,13 +134,14 @@ class Agent:
 
     # Start and stop
 
-    def _recover(self) -> None:
-        """Go on with the runs that earlier agents left.
+    def _recover(self, *, complete: bool) -> None:
+        """Go on with the runs that earlier agents left; `complete`: all of them are known.
 
         Nothing is sent before: an acceptance that is answered meanwhile would look like a run.
         """
         self._recovered = True
-        self._table.recover()
+        for run in self._table.recover(complete=complete):
+            self._return(run, "the agent was killed before it started the session")
         for key in self._found:
             self._table.adopt_found(key)
         if self._active and self._life:
@@ -170,7 +171,8 @@ class Agent:
                 return
             # What the driver found may still be in its queue.
             self._observed(self._driver.poll(0))
-            self._recover()
+            # Of processes nothing is left to be seen.
+            self._recover(complete=surveyed and self._driver.outlives_agent)
             if surveyed:
                 self._state.note_whole()
         if self._buffer.empty():
@@ -186,6 +188,7 @@ class Agent:
         self._sender.hurry()
         self._pump.hurry()
         self._withdraw_offers()
+        self._driver.retire()
         for run in self._active.values():
             # Runs that outlive the agent wait for the next one, as long as their leases last.
             if run.phase is Phase.OFFERED or not self._driver.outlives_agent:
@@ -209,7 +212,8 @@ class Agent:
         now = boottime()
         staying = self._active.values() if self._driver.outlives_agent else ()
         kept = {run.key for run in staying if run.phase is Phase.LIVE}
-        if self._stop_times.ended is None and self._active.keys() <= kept:
+        over = self._active.keys() <= kept and self._driver.retired
+        if self._stop_times.ended is None and over:
             self._stop_times.ended = now
         ended = (run for run in self._runs.values() if run.key not in kept)
         handed_over = self._sender.idle() and all(run.output_closed for run in ended)
@@ -242,6 +246,8 @@ class Agent:
                 self._output_shipped(keys, closed)
             case HandedBack(key):
                 self._book.drop(key)
+                if key in self._runs:
+                    self._table.remove([self._runs[key]])
             case TakenOver(reason):
                 self._taken_over = reason
             case StopAsked():
@@ -304,6 +310,16 @@ class Agent:
         log.info("handing back session %s: %s", key, f"{node}: {reason}" if node else reason)
         self._sender.hand_back(key, reason, own_trouble=own_trouble, refused_node=node)
 
+    def _return(self, run: Run, reason: str, node: str = "") -> None:
+        """Hand back an accepted run of which nothing was started.
+
+        Its files stay until the server has answered: an agent that is killed before leaves them to
+        the next one.
+        """
+        run.phase, run.output_closed = Phase.ENDED, True
+        self._active.pop(run.key, None)
+        self._refuse(run.key, reason, own_trouble=True, node=node)
+
     def _answered(self, outcomes: Iterable[Outcome]) -> None:
         answered, refused = [], []
         for outcome in outcomes:
@@ -334,6 +350,9 @@ class Agent:
     # Runs
 
     def _start(self, run: Run) -> None:
+        if run.ending in FENCED:
+            self._return(run, run.ending.value)
+            return
         run.phase = Phase.LIVE
         self._pump.follow(run.files)
         if run.ending is not None or run.lease is None:
@@ -409,8 +428,7 @@ class Agent:
             if seen.output:
                 self._progress.hear(run.key, seen.output)
             if seen.status == UNSTARTED:
-                self._table.remove([run])
-                self._refuse(run.key, seen.message, own_trouble=True, node=seen.node)
+                self._return(run, seen.message, seen.node)
             elif seen.status not in FINAL:
                 drafts.append(middle_report(seen))
             elif run.ending is Ending.UNKNOWN:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 from reprise_client.wire import LeaseKey, Report, Termination
 
-from executor.drivers.protocol import Driver, Observation, facts
+from executor.drivers.protocol import Driver, Left, Observation, facts
 from executor.leases import LeaseBook
 from executor.lifecycle import Ending, Phase, Run
 from executor.output import NoOutput, OutputPump
@@ -56,33 +56,42 @@ class RunTable:
         if key in self.runs:
             return
         files = self._store.create(key)
-        if not self._driver.reclaim(files):
+        if self._driver.reclaim(files) is not Left.GOES_ON:
             self.discard(files)
             return
         self._buffer.adopt(key, first_number())
         self.adopt(files)
 
-    def recover(self) -> None:
+    def recover(self, *, complete: bool) -> list[Run]:
         """Adopt the runs that an earlier agent left, or end them and make sure that each is
-        reported."""
-        killed, unstarted = [], []
+        reported.
+
+        Return those of which nothing was started, which must be handed back. There are none unless
+        the files are `complete`: after a loss of power those of a run may be older than the run.
+        """
+        killed, unstarted, unbegun = [], [], []
+        reported = set(self._buffer.leases())
         for files in self._store.leftovers():
-            goes_on = self._driver.reclaim(files)
+            left = self._driver.reclaim(files)
             ended = self._buffer.ended(files.key)
-            if goes_on and not ended:
+            if left is Left.GOES_ON and not ended:
                 # Also a run whose acceptance has no answer here: only a loss of power takes the
                 # note of the answer and leaves the run.
                 self.adopt(files)
                 continue
-            if not self._buffer.accepted(files.key):
-                # Nothing was started. The first lease call does not name it, so it goes back free
-                # of charge.
+            begun = left is not Left.UNBEGUN or not complete
+            if files.key not in reported or (begun and not self._buffer.accepted(files.key)):
+                # The first lease call does not name it, so it goes back free of charge.
                 unstarted.append(files.key)
                 self.discard(files)
                 continue
             run = Run(files, None, Phase.ENDED)
             self.runs[files.key] = run
             self._book.hold(files.key, {})
+            if not (begun or ended):
+                # The server may have accepted it all the same.
+                unbegun.append(run)
+                continue
             self._pump.follow(files)
             if not ended:
                 message = files.termination_message()
@@ -92,6 +101,7 @@ class RunTable:
         self.end_unseen(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
         self._pump.finish([key for key in self.runs if key not in self.active])
         self._buffer.release([key for key in self._buffer.leases() if key not in self.runs])
+        return unbegun
 
     def end_unseen(
         self, runs: Iterable[tuple[Run, Termination]], ending: Ending, message: str

@@ -155,6 +155,13 @@ class FakeServer:
             self.changed.notify_all()
         return session
 
+    def give_again(self) -> None:
+        """Let sessions that came back be leased once more."""
+        with self.changed:
+            for session in self.sessions.values():
+                session.returned = None
+            self.changed.notify_all()
+
     def stop_session(self, session: FakeSession, reason: str, grace: float) -> None:
         with self.changed:
             session.stop = {

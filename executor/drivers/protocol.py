@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from reprise_client.wire import LeaseKey, Node, Spec, Termination
@@ -91,6 +92,18 @@ def facts(
     )
 
 
+class Left(Enum):
+    """What an earlier agent left of a run.
+
+    It goes on and is observed from now on, it has ended with that agent, or nothing of it was ever
+    started.
+    """
+
+    GOES_ON = auto()
+    ENDED = auto()
+    UNBEGUN = auto()
+
+
 class Driver(Protocol):
     """Runs sessions.
 
@@ -178,11 +191,23 @@ class Driver(Protocol):
         """Make the present or else the next `poll` return at once."""
         ...
 
-    def reclaim(self, files: RunFiles) -> bool:
-        """Return whether a run that an earlier agent started goes on and is observed from now on.
+    def reclaim(self, files: RunFiles) -> Left:
+        """Return what an earlier agent left of a run, as far as its files tell. They are complete.
 
-        If it does not go on, end what is left of it.
+        If the run does not go on, end what is left of it.
         """
+        ...
+
+    def retire(self) -> None:
+        """Start nothing more, because the agent ends.
+
+        Runs of which surely nothing was started are observed as `UNSTARTED`.
+        """
+        ...
+
+    @property
+    def retired(self) -> bool:
+        """Return whether all that `retire` gives back was observed."""
         ...
 
     def release(self, key: LeaseKey) -> None:

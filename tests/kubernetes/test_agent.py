@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from tests.executor_fake import FakeServer
-from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
+from tests.kubernetes.agent import NAMESPACE, PodAgent, purge, submit
 from tests.kubernetes.apiserver import ApiServer
+from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.manifests import CREATE_NAMESPACES_RBAC
 from tests.waiting import until
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 
+SOON = ["--answer-seconds", "3"]
+"""A lost call can take effect for 6 s."""
 LONG = "trap 'exit 9' TERM; echo up; sleep 4 & wait; echo down"
 
 
@@ -111,16 +114,109 @@ def test_killed_around_a_creation(
     server: FakeServer, pods: PodAgent, tmp_path: Path, name: str
 ) -> None:
     once = {"REPRISE_FAILPOINT": name, "REPRISE_FAILPOINT_ONCE": str(tmp_path / "once")}
+    pods.options += SOON
     pods.start(**once)
     session = submit(server, "sleep 1")
     pods.wait()
     pods.start(**once)
+    server.wait_for(lambda: session.settled is not None or session.returned is not None)
+    server.give_again()
     server.wait_settled(session)
 
-    created = name == "executor.after_pod_create"
-    assert session.final["status"] == ("TERMINATED" if created else "ERROR")
-    if not created:
-        assert session.termination["reason"] == "PodVanished"
+    assert session.final["status"] == "TERMINATED"
+    assert session.leases == (1 if name == "executor.after_pod_create" else 2)
+
+
+@pytest.mark.parametrize("name", ["executor.before_answer_write", "executor.after_answer_write"])
+def test_killed_before_an_accepted_session_was_begun(
+    server: FakeServer, pods: PodAgent, tmp_path: Path, name: str
+) -> None:
+    """The server has the acceptance; whether the next agent knows of it or not, it says so."""
+    once = {"REPRISE_FAILPOINT": name, "REPRISE_FAILPOINT_ONCE": str(tmp_path / "once")}
+    pods.start(**once)
+    sessions = [submit(server, "true") for _ in range(6)]
+    pods.wait()
+    accepted = [each for each in sessions if each.accepted]
+    assert accepted
+    pods.start(**once)
+    server.wait_for(lambda: all(each.settled or each.returned for each in sessions))
+    assert {each.returned for each in accepted} == {
+        "the agent was killed before it started the session"
+    }
+    server.give_again()
+    server.wait_settled(*sessions)
+    assert {each.final["status"] for each in sessions} == {"TERMINATED"}
+
+
+@pytest.mark.parametrize("ends_by", [PodAgent.kill, PodAgent.stop])
+@pytest.mark.parametrize("state_is_lost", [False, True])
+def test_an_agent_that_ends_while_its_cluster_is_away(
+    server: FakeServer,
+    agent: PodAgent,
+    api: ApiServer,
+    ends_by: Callable[[PodAgent], object],
+    state_is_lost: bool,
+) -> None:
+    """A pod that was never created has not vanished. A rollout takes the state directory along."""
+    if state_is_lost and ends_by is PodAgent.kill:
+        pytest.skip("nobody is left who knows of these sessions")
+    server.wait_settled(submit(server, "true"))
+    until(lambda: not api.pods(NAMESPACE))
+    api.stop_server()
+    try:
+        sessions = [submit(server, "true") for _ in range(6)]
+        server.wait_for(lambda: all(each.accepted for each in sessions))
+        ends_by(agent)
+        if state_is_lost:
+            shutil.rmtree(agent.state)
+        agent.start(*SOON)
+    finally:
+        api.start()
+    server.wait_for(lambda: all(each.settled or each.returned for each in sessions))
+    assert [each.settled and each.final for each in sessions] == [None] * len(sessions)
+    assert not agent.api.pods(NAMESPACE)
+    server.give_again()
+    server.wait_settled(*sessions)
+    assert {each.final["status"] for each in sessions} == {"TERMINATED"}
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_killed_between_two_ranks(
+    server: FakeServer, pods: PodAgent, kubelet: Kubelet, tmp_path: Path, runs: bool
+) -> None:
+    """It goes back unless the first one has run, once no pod of it is left."""
+    if not runs:
+        kubelet.mine = lambda _pod: False
+    once = {
+        "REPRISE_FAILPOINT": "executor.after_pod_create",
+        "REPRISE_FAILPOINT_ONCE": str(tmp_path / "once"),
+    }
+    pods.options += SOON
+    pods.start(**once)
+    session = submit(server, "sleep 30", cluster_size=2)
+    pods.wait()
+    until(lambda: pods.pod_of(session)["status"]["phase"] == ("Running" if runs else "Pending"))
+    pods.start(**once)
+    server.wait_for(lambda: session.settled is not None or session.returned is not None)
+    if runs:
+        assert session.termination["reason"] == "PodCreateFailed"
+        assert "before its pods were created" in session.final["message"]
+        return
+    assert "before its pods were created" in str(session.returned)
+    assert not pods.pods_of(session)
+
+
+def test_a_pod_that_existed_and_is_gone_has_vanished(
+    server: FakeServer, agent: PodAgent, api: ApiServer
+) -> None:
+    """Somebody has removed the finalizer while there was no agent."""
+    session = submit(server, "sleep 600")
+    server.wait_for(lambda: "RUNNING" in session.statuses)
+    agent.kill()
+    purge(api)
+    agent.start(*SOON)
+    server.wait_settled(session)
+    assert session.termination["reason"] == "PodVanished"
 
 
 def test_killed_after_an_end_was_written_down(server: FakeServer, agent: PodAgent) -> None:

@@ -12,9 +12,9 @@ from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.drivers.kubernetes import pod_manifest, pod_names
 from executor.drivers.kubernetes.pod_keeper import PodKeeper
-from executor.drivers.kubernetes.pod_run import Place
+from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_settings import PodSettings
-from executor.drivers.protocol import Observation, Order, facts
+from executor.drivers.protocol import Left, Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
 
@@ -90,8 +90,9 @@ class KubernetesDriver:
             self._emit(Observation(order.key, "ERROR", "", str(error), termination))
             return
         # The record is written before the pods are created, so that no pod lacks one.
-        _write_place(order.files, Place.of_manifests(bodies, order.nodes))
-        self._ask(lambda keeper: keeper.start(order, bodies))
+        place = Place.of_manifests(bodies, order.nodes)
+        place.write(order.files)
+        self._ask(lambda keeper: keeper.start(order, place, bodies))
 
     def stop(self, key: LeaseKey, grace: float) -> None:
         # With a grace of 0 the cluster forgets a pod before anybody has seen it stop.
@@ -110,13 +111,22 @@ class KubernetesDriver:
     def wake(self) -> None:
         self._wake_up.set()
 
-    def reclaim(self, files: RunFiles) -> bool:
-        place = _read_place(files) or self._keeper.place_of(files.key)
+    def reclaim(self, files: RunFiles) -> Left:
+        known = Place.read(files)
+        place = known or self._keeper.place_of(files.key)
         if place is None:
-            return False
-        _write_place(files, place)
+            return Left.UNBEGUN
+        if known is None:
+            place.write(files)
         self._ask(lambda keeper: keeper.reclaim(files, place))
-        return True
+        return Left.GOES_ON
+
+    def retire(self) -> None:
+        self._ask(lambda keeper: keeper.retire())
+
+    @property
+    def retired(self) -> bool:
+        return self._keeper.retired and self._seen.empty()
 
     def release(self, key: LeaseKey) -> None:
         self._ask(lambda keeper: keeper.release(key))
@@ -145,17 +155,3 @@ class KubernetesDriver:
     def _emit(self, seen: Observation) -> None:
         self._seen.put(seen)
         self._wake_up.set()
-
-
-def _write_place(files: RunFiles, place: Place) -> None:
-    record = {"namespace": place.namespace, "pods": list(place.names)}
-    files.write_record({**record, "nodes": list(place.nodes)})
-
-
-def _read_place(files: RunFiles) -> Place | None:
-    record = files.read_process() or {}
-    namespace, names = record.get("namespace"), record.get("pods")
-    if not isinstance(namespace, str) or not names:
-        return None
-    # An agent of the previous version wrote no nodes.
-    return Place(namespace, names, record.get("nodes") or ())

@@ -110,7 +110,7 @@ class ObjectMaker:
         if isinstance(tries, dict):
             return tries
         if tries.open_until is not None and conditions.must_know:
-            found = await self._find(own_path, body, tries.open_until)
+            found = await self.find(own_path, body, tries.open_until)
             if found is not None:
                 return found
         tries.reason.object = body
@@ -160,8 +160,8 @@ class ObjectMaker:
                 # time.
                 raise NamespaceTransient(f"it comes and goes: {refusal}", unsure=False) from refusal
 
-    async def _find(self, own_path: str, body: Manifest, open_until: float) -> Object | None:
-        """Return the object, or None if it neither exists nor can come to exist.
+    async def find(self, own_path: str, body: Manifest, open_until: float) -> Object | None:
+        """Return the object, or None if it does not exist and, after `open_until`, cannot come to.
 
         It asks as long as that takes.
         """

@@ -68,16 +68,19 @@ class PlannedPods:
 def conclusion(run: PodRun, end: Observation) -> Observation:
     """Return how a run ends: by the verdict on it, if there is one, else by `end`.
 
-    A run whose plan was refused is handed back only if no container of it has started meanwhile and
-    all its pods are gone for sure. Else it has failed, by no fault of its own.
+    A run whose plan was refused, or whose agent has died before it had all it needs, is handed back
+    only if no container of it has started and all its pods are gone for sure. Else it has failed,
+    by no fault of its own.
     """
     verdict = run.verdict or end
-    if not (verdict.status == UNSTARTED and verdict.node):
+    if verdict.status != UNSTARTED or not (verdict.node or run.reclaimed):
         return verdict
     tracker = run.tracker
     if not (tracker.began or tracker.unfenced):
         return verdict
-    message = f"node {verdict.node}, planned for one of its pods, refused it: {verdict.message}"
+    message = verdict.message
+    if verdict.node:
+        message = f"node {verdict.node}, planned for one of its pods, refused it: {message}"
     termination = facts(None, "PodCreateFailed", pod_message=message)
     if tracker.unfenced:
         termination["unfenced"] = True

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from executor.clock import boottime
 from executor.drivers.kubernetes import pod_manifest
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import (
@@ -18,7 +19,7 @@ from executor.drivers.kubernetes.api_refusals import (
 )
 from executor.drivers.kubernetes.object_maker import Conditions, ObjectMaker, Unwanted
 from executor.drivers.kubernetes.pod_manifest import Manifest
-from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod
+from executor.drivers.kubernetes.pod_run import PodRun, key_of_pod
 from executor.drivers.kubernetes.pod_secrets import SecretGiver
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.priority_classes import PriorityClasses
@@ -28,6 +29,8 @@ from executor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
+STOPPING = "the executor is stopping"
+NEVER_MADE = "its agent was stopped or killed before its pods were created"
 WORTH_TELLING = 3
 """Tries to make a pod after which its session says why it waits."""
 
@@ -47,6 +50,8 @@ class PodCreator:
         emit: Callable[[Observation], None],
     ):
         self._executor = settings.executor
+        self._settled_at = boottime() + 2 * settings.answer_seconds
+        """When no call of an earlier agent can take effect any more."""
         self._maker = ObjectMaker(
             cluster,
             calls,
@@ -58,6 +63,8 @@ class PodCreator:
         self._classes = classes
         self._saw = saw
         self._emit = emit
+        self.retiring = False
+        """Nothing more is begun: the agent is stopping."""
 
     async def create(
         self, run: PodRun, order: Order, bodies: Sequence[Manifest]
@@ -67,6 +74,8 @@ class PodCreator:
             for body in bodies:
                 if run.stopping:
                     return _stopped(run)
+                if self._gives_up(run):
+                    raise Unwanted(STOPPING)
                 pod = await self._create_pod(run, order, body)
                 if order.secrets and body is bodies[0]:
                     await self._secrets.give(run, order, pod)
@@ -85,10 +94,35 @@ class PodCreator:
         blameless = passes or isinstance(refusal, OwnTrouble | Unwanted)
         if blameless and run.stopping:
             return _stopped(run)
+        if blameless and self._gives_up(run):
+            return Observation(run.key, UNSTARTED, message=STOPPING)
         if not blameless or isinstance(refusal, Unwanted):
             return _not_created(run, refusal)
         self._troubles.refused(body, refusal)
         return Observation(run.key, UNSTARTED, message=str(refusal))
+
+    async def find(self, run: PodRun) -> Observation | None:
+        """Find the pods of a run that an earlier agent was to create; none are created any more.
+
+        If one is not there, return what becomes of the run. A pod of ours that existed cannot have
+        gone, since our finalizer holds it: so it was never created.
+        """
+        while run.tracker.unseen and (left := self._settled_at - boottime()) > 0:
+            await asyncio.wait([run.next_change], timeout=left)
+        for name in run.tracker.unseen:
+            named = {"kind": "Pod", "metadata": {"namespace": run.namespace, "name": name}}
+            pod = await self._maker.find(run.path(name), named, self._settled_at)
+            if pod is not None and key_of_pod(pod) == run.key:
+                self._saw(run, pod)
+        if not run.tracker.unseen:
+            return None
+        if run.stopping:
+            return _stopped(run)
+        return Observation(run.key, UNSTARTED, message=NEVER_MADE)
+
+    def _gives_up(self, run: PodRun) -> bool:
+        """Return whether the agent is stopping and nothing of the run was seen."""
+        return self.retiring and not run.known
 
     async def _create_pod(self, run: PodRun, order: Order, body: Manifest) -> Object:
         name = body["metadata"]["name"]
@@ -150,7 +184,10 @@ class PodCreator:
         async def rest(seconds: float) -> None:
             await asyncio.wait([run.next_change], timeout=seconds)
 
-        return Conditions(lambda: wanted() and not run.stopping, failed, rest, must_know)
+        def still_wanted() -> bool:
+            return wanted() and not run.stopping and not self._gives_up(run)
+
+        return Conditions(still_wanted, failed, rest, must_know)
 
     def _emit_waiting(self, run: PodRun, message: str) -> None:
         if message != run.waits_for:
@@ -172,10 +209,7 @@ def _stopped(run: PodRun) -> Observation:
     )
 
 
-def without_secrets(run: PodRun, known: Known) -> Observation:
+def without_secrets(run: PodRun) -> Observation:
     """Return the end of a run whose secrets have died with an agent before its container ran."""
     message = "its agent died before its pod had its secrets"
-    if not known.touched:
-        return Observation(run.key, UNSTARTED, message=message)
-    termination = facts(None, "PodCreateFailed", pod_message=message)
-    return Observation(run.key, "ERROR", "", message, termination)
+    return Observation(run.key, UNSTARTED, message=message)

@@ -20,8 +20,9 @@ from executor.drivers.kubernetes.planned_pods import PLAN, PlannedPods, conclusi
 from executor.drivers.kubernetes.pod_creator import PodCreator, without_secrets
 from executor.drivers.kubernetes.pod_logs import LogKeeper
 from executor.drivers.kubernetes.pod_manifest import Manifest
+from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_remover import PodRemover
-from executor.drivers.kubernetes.pod_run import Known, Place, PodRun, key_of_pod, may_go_on
+from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod, may_go_on
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_watch import PodWatch
@@ -38,6 +39,7 @@ AT_ONCE = 32
 """Changing calls to the API server that may run at one time."""
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
+RETIRE_SECONDS = 0.05
 LULL_SECONDS = 20.0
 """Longest time in seconds for which removals wait until no pod has to be created."""
 
@@ -85,7 +87,7 @@ class PodKeeper:
         self._logs = LogKeeper(self._cluster)
         self._watch = PodWatch(settings, self._cluster, self._troubles, self)
         self._tasks: asyncio.TaskGroup | None = None
-        self.surveyed = False
+        self.surveyed = self.retired = False
 
     @property
     def trouble(self) -> str:
@@ -118,8 +120,8 @@ class PodKeeper:
 
     # What the agent asks
 
-    def start(self, order: Order, bodies: Sequence[Manifest]) -> None:
-        run = self._add(order.key, order.files, Place.of_manifests(bodies, order.nodes))
+    def start(self, order: Order, place: Place, bodies: Sequence[Manifest]) -> None:
+        run = self._add(order.key, order.files, place)
         self._unmade.add(order.key)
         self._lull.clear()
         self._spawn(self._make, run, order, bodies)
@@ -128,10 +130,24 @@ class PodKeeper:
         """Adopt a run that an earlier agent started."""
         self._found.pop(files.key, None)
         run = self._add(files.key, files, place)
-        run.created = run.reclaimed = True
+        run.created, run.reclaimed = place.made, True
+        if not place.made:
+            self._spawn(self._find, run)
         if self.surveyed:
             # What is there was seen before it was known whose it is.
             self._watch.look_soon()
+
+    def retire(self) -> None:
+        """Give back the runs of which surely nothing exists; then `retired` is true."""
+        self._creator.retiring = True
+        self._make_on()
+        self._spawn(self._watch_retire)
+
+    async def _watch_retire(self) -> None:
+        while any(not (run.created or run.reclaimed) for run in self._runs.values()):
+            await asyncio.sleep(RETIRE_SECONDS)
+        self.retired = True
+        self._wake()
 
     def stop(self, key: LeaseKey, grace: int) -> None:
         run = self._runs.get(key)
@@ -167,11 +183,20 @@ class PodKeeper:
                 self._lull.set()
 
     async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
-        failed = await self._creator.create(run, order, bodies)
+        await self._go_on(run, await self._creator.create(run, order, bodies))
+
+    async def _find(self, run: PodRun) -> None:
+        failed = await self._creator.find(run)
+        if run.verdict is None:
+            await self._go_on(run, failed)
+
+    async def _go_on(self, run: PodRun, failed: Observation | None) -> None:
+        """Abandon the run if that `failed`; else tell what was held back until all pods exist."""
         if failed is not None:
             await self._abandon(run, failed)
             return
         run.created = True
+        run.place.note_made(run.files)
         held_back, run.held_back = run.held_back, []
         for each in held_back:
             self._pass_on(run, each)
@@ -200,8 +225,9 @@ class PodKeeper:
 
         Nothing waits for this.
         """
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
+        if run.known:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
         for name in list(run.known):
             backoff = pauses()
             while name in run.known and not await self._remover.remove(
@@ -301,9 +327,9 @@ class PodKeeper:
             run.log = self._spawn(self._logs.keep, run)
         if known.hurried_since(before):
             run.asked_at[name] = boottime()
-        if run.reclaimed and known.awaits_secret and not known.ran:
-            run.created = False
-            self._once(run, "secret", self._abandon, run, without_secrets(run, known))
+        if run.reclaimed and known.awaits_secret and not known.ran and run.verdict is None:
+            run.created, run.verdict = False, without_secrets(run)
+            self._spawn(self._abandon, run, run.verdict)
         if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
@@ -400,10 +426,10 @@ class PodKeeper:
     # Bookkeeping
 
     def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
-        tracker = SessionTracker(key, list(place.names))
-        run = PodRun(key, files, place.namespace, place.names, tracker, place.nodes)
+        tracker = SessionTracker(key, list(place.pods))
+        run = PodRun(key, files, place, tracker)
         self._runs[key] = run
-        for name in place.names:
+        for name in place.pods:
             self._by_name[place.namespace, name] = run
         return run
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from reprise_client.wire import LeaseKey
 
 from executor.drivers.kubernetes import pod_names
-from executor.drivers.kubernetes.pod_manifest import Manifest
+from executor.drivers.kubernetes.pod_places import Place, is_size
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_trim import Pod, trimmed
 from executor.drivers.kubernetes.pod_words import first_failed
@@ -76,15 +76,6 @@ class Known:
         return any("running" in state or "terminated" in state for state in mine)
 
     @property
-    def touched(self) -> bool:
-        """Return whether any container was seen to run, init containers included."""
-        status = self.pod["status"]
-        states = (
-            each["state"] for each in status["initContainerStatuses"] + status["containerStatuses"]
-        )
-        return any("running" in state or "terminated" in state for state in states)
-
-    @property
     def only_held(self) -> bool:
         """Return whether the pod was deleted with no grace left.
 
@@ -128,11 +119,8 @@ class PodRun:
 
     key: LeaseKey
     files: RunFiles
-    namespace: str
-    names: Sequence[str]
+    place: Place
     tracker: SessionTracker
-    planned: Sequence[str] = ()
-    """The nodes that the pods are bound to, by rank; empty if the cluster chooses."""
     refused_since: dict[str, float] = field(default_factory=dict)
     """Since when the cluster has said that its planned node cannot take a pod (boot time)."""
     created: bool = False
@@ -157,6 +145,19 @@ class PodRun:
 
     def __post_init__(self) -> None:
         self.next_change = asyncio.get_running_loop().create_future()
+
+    @property
+    def namespace(self) -> str:
+        return self.place.namespace
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.place.pods
+
+    @property
+    def planned(self) -> Sequence[str]:
+        """Return the nodes that the pods are bound to, by rank; empty if the cluster chooses."""
+        return self.place.nodes
 
     def touch(self) -> None:
         """Wake all who wait for a change."""
@@ -219,37 +220,6 @@ class PodRun:
         return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
 
 
-@dataclass(frozen=True)
-class Place:
-    """The namespace of a lease's pods, and their names and planned nodes by rank."""
-
-    namespace: str
-    names: Sequence[str]
-    nodes: Sequence[str] = ()
-
-    @classmethod
-    def of_manifests(cls, bodies: Sequence[Manifest], nodes: Sequence[str] = ()) -> "Place":
-        """Return the place of these pods. Nodes count if there is one for each pod."""
-        first = bodies[0]["metadata"]["namespace"]
-        names = [body["metadata"]["name"] for body in bodies]
-        return cls(first, names, nodes if len(nodes) == len(names) else ())
-
-    @classmethod
-    def of_pod(cls, pod: Mapping[str, Any]) -> "Place | None":
-        """Return the place of the lease that this pod belongs to; None if its labels do not
-        tell."""
-        metadata = pod["metadata"]
-        labels = metadata["labels"]
-        try:
-            root, attempt = labels[pod_names.ROOT], int(labels[pod_names.ATTEMPT])
-        except (KeyError, ValueError):
-            return None
-        ranks = range(_cluster_size(pod))
-        return cls(
-            metadata["namespace"], [pod_names.pod_name(root, rank, attempt) for rank in ranks]
-        )
-
-
 def path_of_pod(pod: Mapping[str, Any]) -> str:
     metadata = pod["metadata"]
     return f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
@@ -282,25 +252,9 @@ def noted(pod: Mapping[str, Any]) -> dict[str, Any]:
     kept, spec = dict(trimmed(pod)), pod.get("spec") or {}
     kept["metadata"]["finalizers"] = (pod.get("metadata") or {}).get("finalizers") or []
     kept["spec"]["containers"] = [
-        {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if _is_size(v)]}
+        {"name": each.get("name", ""), "env": [v for v in each.get("env") or () if is_size(v)]}
         for each in spec.get("containers") or ()
     ]
     if pod_names.awaits_secret(pod):
         kept["metadata"]["annotations"] = {pod_names.AWAITS_SECRET: "true"}
     return kept
-
-
-def _cluster_size(pod: Mapping[str, Any]) -> int:
-    containers = (pod.get("spec") or {}).get("containers") or ()
-    sizes = (
-        variable.get("value", "")
-        for container in containers
-        for variable in container.get("env") or ()
-        if _is_size(variable)
-    )
-    found = next(sizes, "1")
-    return int(found) if found.isdigit() else 1
-
-
-def _is_size(variable: Mapping[str, Any]) -> bool:
-    return variable.get("name") == "REPRISE_CLUSTER_SIZE"

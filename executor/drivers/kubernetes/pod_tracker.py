@@ -248,6 +248,11 @@ class SessionTracker:
         return [rank.name for rank in self._ranks if not rank.over]
 
     @property
+    def unseen(self) -> list[str]:
+        """Return the names of the pods that were never seen."""
+        return [rank.name for rank in self._ranks if rank.pod is None]
+
+    @property
     def began(self) -> bool:
         """Return whether a container of any pod was seen to have started."""
         return any(rank.began for rank in self._ranks)

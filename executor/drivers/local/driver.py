@@ -22,7 +22,7 @@ from executor.drivers.local import environment, processes
 from executor.drivers.local.isolation import Isolation
 from executor.drivers.local.processes import Family
 from executor.drivers.local.spawn import StartFailedError, spawn
-from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
+from executor.drivers.protocol import UNSTARTED, Left, Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
 from executor.failpoints import failpoint
 from executor.runs import RunFiles
@@ -79,6 +79,7 @@ class LocalDriver:
     keeps_files = True
     outlives_agent = False
     surveyed = True
+    retired = True
     trouble = ""
     project_troubles: Mapping[str, str] = {}
     warnings: Sequence[str] = ()
@@ -166,8 +167,11 @@ class LocalDriver:
     def wake(self) -> None:
         self._wake_up.set()
 
-    def reclaim(self, files: RunFiles) -> bool:
-        process = files.read_process() or {}
+    def reclaim(self, files: RunFiles) -> Left:
+        process = files.read_process()
+        if process is None:
+            self._shut(files)
+            return Left.UNBEGUN
         same_boot = process.get("boot_id") == boot_id()
         family = Family(
             environment.marks(files),
@@ -179,7 +183,10 @@ class LocalDriver:
         if not processes.kill_and_wait(family, RECLAIM_PATIENCE):
             log.error("cannot kill the processes of session %s", files.key)
         self._shut(files)
-        return False
+        return Left.ENDED
+
+    def retire(self) -> None:
+        """Do nothing: each run was started at once."""
 
     def release(self, key: LeaseKey) -> None:
         """Do nothing: a process that has ended keeps nothing."""
@@ -193,6 +200,8 @@ class LocalDriver:
 
     def _start(self, order: Order) -> None:
         failpoint("executor.before_start")
+        # From here on, nobody can tell whether the process has run.
+        order.files.write_record({})
         memory = _memory_limit(order.spec.get("resources") or {})
         user = self._isolation.user_for(order.key) if self._isolation else None
         environ = environment.build(order, os.environ, user)

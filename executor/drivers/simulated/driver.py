@@ -14,7 +14,7 @@ from typing import Any
 from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.clock import boottime
-from executor.drivers.protocol import PLACEMENT_SECONDS, UNSTARTED, Observation, Order, facts
+from executor.drivers.protocol import PLACEMENT_SECONDS, UNSTARTED, Left, Observation, Order, facts
 from executor.drivers.simulated.run_log import RunLog
 from executor.drivers.simulated.script import (
     NODE_LOST,
@@ -72,6 +72,7 @@ class SimulatedDriver:
     name = "simulated"
     outlives_agent = False
     surveyed = True
+    retired = True
     trouble = ""
     project_troubles: Mapping[str, str] = {}
     warnings: Sequence[str] = ()
@@ -160,9 +161,12 @@ class SimulatedDriver:
     def wake(self) -> None:
         self._wake_up.set()
 
-    def reclaim(self, files: RunFiles) -> bool:
-        """Return False: simulated runs end with the process that simulates them."""
-        return False
+    def reclaim(self, files: RunFiles) -> Left:
+        """Return that it has ended: simulated runs end with the process that simulates them."""
+        return Left.ENDED
+
+    def retire(self) -> None:
+        """Do nothing: each run was started at once."""
 
     def release(self, key: LeaseKey) -> None:
         """Do nothing: ended runs keep nothing."""

@@ -11,6 +11,7 @@ from reprise_client.wire import LeaseKey
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists, NotThere, Transient
 from executor.drivers.kubernetes.planned_pods import PlannedPods, conclusion
+from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_remover import PodRemover
 from executor.drivers.kubernetes.pod_run import Known, PodRun
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
@@ -61,7 +62,7 @@ class Played:
     def __init__(self, directory: Path):
         self.cluster = PlayedCluster()
         tracker = SessionTracker(KEY, NAMES)
-        self.run = PodRun(KEY, RunFiles(KEY, directory), "here", NAMES, tracker, NODES)
+        self.run = PodRun(KEY, RunFiles(KEY, directory), Place("here", NAMES, NODES), tracker)
         self.run.created = True
         self.abandoned: list[tuple[Observation, int | None]] = []
         self.passed_on: list[Observation] = []

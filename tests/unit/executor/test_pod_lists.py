@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from executor.drivers.kubernetes import pod_names
-from executor.drivers.kubernetes.pod_run import Known, Place, key_of_pod, noted
+from executor.drivers.kubernetes.pod_places import Place
+from executor.drivers.kubernetes.pod_run import Known, key_of_pod, noted
 from tests.unit.retry.recorded import NAMES, recorded
 
 LABELS = {
@@ -37,7 +38,7 @@ def test_kept_fields_give_the_same_result(name: str) -> None:
     place = Place.of_pod(kept)
     assert place is not None
     assert place == Place.of_pod(whole)
-    assert len(place.names) == 3
+    assert len(place.pods) == 3
     assert "SECRET" not in str(kept)
 
 

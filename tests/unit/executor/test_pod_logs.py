@@ -11,6 +11,7 @@ from reprise_client.wire import LeaseKey
 from executor.drivers.kubernetes import pod_logs
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, NotThere, OwnTrouble, Transient
 from executor.drivers.kubernetes.pod_logs import LogKeeper
+from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_run import Known, PodRun
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.protocol import Observation
@@ -35,7 +36,7 @@ def _ended(number: int, directory: Path) -> PodRun:
     files = RunFiles(key, directory / str(number))
     files.path.mkdir()
     name = f"pod-{number}"
-    run = PodRun(key, files, "here", [name], SessionTracker(key, [name]))
+    run = PodRun(key, files, Place("here", [name]), SessionTracker(key, [name]))
     pod = {"metadata": {"name": name}, "status": {"phase": "Succeeded"}}
     run.known[name] = Known.of(pod)
     return run
@@ -90,7 +91,7 @@ def _failed(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), 
     names = [f"pod-{rank}" for rank in range(size)]
     key = LeaseKey("s", 1)
     tracker = SessionTracker(key, names)
-    run = PodRun(key, RunFiles(key, Path("/nonexistent")), "here", names, tracker)
+    run = PodRun(key, RunFiles(key, Path("/nonexistent")), Place("here", names), tracker)
     for name in names:
         mine = containers if name == names[-1] else (_container("main", 0),)
         pod = {
