@@ -145,7 +145,7 @@ def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
 
 def _kubernetes_driver(config: Config) -> Driver:
     # These imports would cost every other executor a second and 40 MB.
-    from executor.drivers.kubernetes.api import Access  # noqa: PLC0415
+    from executor.drivers.kubernetes.access import Access  # noqa: PLC0415
     from executor.drivers.kubernetes.driver import KubernetesDriver  # noqa: PLC0415
     from executor.drivers.kubernetes.pod_settings import PodSettings  # noqa: PLC0415
 

@@ -51,7 +51,7 @@ class ApiServer:
         directory.mkdir(parents=True, exist_ok=True)
         self.certificate = directory / "server.crt"
         self.audit = directory / "audit.log"
-        self._make_certificate()
+        make_certificate(directory, "server")
         (directory / "tokens.csv").write_text(
             f'{ADMIN},admin,1,"system:masters"\n{EXECUTOR},{EXECUTOR_USER},2,""\n'
         )
@@ -232,13 +232,17 @@ class ApiServer:
             "--kubelet-preferred-address-types=InternalIP",
         ]
 
-    def _make_certificate(self) -> None:
-        command = [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"),
-            *("-keyout", str(self.directory / "server.key"), "-out", str(self.certificate)),
-            *("-subj", "/CN=reprise-test", "-addext", "subjectAltName=IP:127.0.0.1"),
-        ]
-        subprocess.run(command, check=True, capture_output=True)
+
+def make_certificate(directory: Path, name: str) -> Path:
+    """One that signs itself, and its key beside it."""
+    certificate = directory / f"{name}.crt"
+    command = [
+        *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"),
+        *("-keyout", str(certificate.with_suffix(".key")), "-out", str(certificate)),
+        *("-subj", "/CN=reprise-test", "-addext", "subjectAltName=IP:127.0.0.1"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate
 
 
 def _cluster_wide(manifest: str) -> Iterator[tuple[str, Object]]:

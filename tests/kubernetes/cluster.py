@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from executor.drivers.kubernetes.api import JSON_KIND, Access, Cluster
+from executor.drivers.kubernetes.access import Access
+from executor.drivers.kubernetes.api import JSON_KIND, Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Exists, NotThere
 from tests.kubernetes.apiserver import RBAC
 from tests.kubernetes.manifests import EXECUTOR_RBAC, documents

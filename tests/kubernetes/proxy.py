@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -65,7 +66,7 @@ class Heard:
 
 
 class Proxy:
-    """Speaks TLS with the API server's own certificate."""
+    """Speaks TLS with the API server's own certificate, until `present` names another."""
 
     def __init__(self, api: ApiServer):
         self._api = api
@@ -113,6 +114,11 @@ class Proxy:
         self.before = lambda _verb, _path: None
         self.heard.clear()
 
+    def present(self, certificate: Path) -> None:
+        """Speak with this certificate, on new connections; its key is beside it."""
+        self._tls.load_cert_chain(certificate, certificate.with_suffix(".key"))
+        self.cut()
+
     def cut(self, verb: str = "") -> None:
         """Ends all connections, or those of requests with this verb."""
         self._loop.call_soon_threadsafe(self._abort, verb)
@@ -142,10 +148,13 @@ class Proxy:
             application.router.add_route("*", "/{path:.*}", self._handle)
             runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
             await runner.setup()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            key = self._api.directory / "server.key"
-            context.load_cert_chain(self._api.certificate, key)
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            # Each connection shows the certificate of its time.
+            self._tls.options |= ssl.OP_NO_TICKET
+            self._tls.load_cert_chain(
+                self._api.certificate, self._api.certificate.with_suffix(".key")
+            )
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls).start()
             self._port: int = runner.addresses[0][1]
             self._ready.set()
             try:

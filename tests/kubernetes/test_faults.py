@@ -1,6 +1,8 @@
 """Tests of faults between an executor and its cluster: no session suffers from them."""
 
+import base64
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from itertools import count, pairwise
@@ -12,7 +14,7 @@ import pytest
 from executor.drivers.kubernetes.pod_names import SESSION, TOKEN
 from tests.executor_fake import FakeServer
 from tests.kubernetes.agent import NAMESPACE, PodAgent, path_of, submit
-from tests.kubernetes.apiserver import EXECUTOR, ApiServer
+from tests.kubernetes.apiserver import EXECUTOR, ApiServer, make_certificate
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.proxy import Fault, Proxy, event, status
 from tests.kubernetes.trial import Trial
@@ -310,6 +312,40 @@ def test_a_token_expires_and_is_rotated(trial: Trial, proxy: Proxy, api: ApiServ
     assert ended.settled is None
     (api.directory / "renewed.token").write_text("second")
     trial.judge()
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_the_authority_of_the_cluster_is_rotated(
+    trial: Trial, proxy: Proxy, api: ApiServer, tmp_path: Path, inline: bool
+) -> None:
+    """Its certificate is read from the kubeconfig, or from a file that the kubeconfig names."""
+    authority, fresh = tmp_path / "ca.crt", make_certificate(tmp_path, "fresh")
+    shutil.copy(api.certificate, authority)
+    path = trial.pods.kubeconfig
+    config = json.loads(path.read_text())
+    (cluster,) = config["clusters"]
+    if not inline:
+        del cluster["cluster"]["certificate-authority-data"]
+        cluster["cluster"]["certificate-authority"] = str(authority)
+        path.write_text(json.dumps(config))
+    trial.pods.start()
+    ended = trial.until_file("go", 3)
+    trial.running(ended)
+    proxy.present(fresh)
+    try:
+        until(lambda: "CERTIFICATE_VERIFY_FAILED" in trial.trouble())
+        trial.release("go")
+        if inline:
+            data = base64.b64encode(fresh.read_bytes()).decode()
+            cluster["cluster"]["certificate-authority-data"] = data
+            path.write_text(json.dumps(config))
+        else:
+            shutil.copy(fresh, authority)
+        trial.server.wait_settled(ended)
+        trial.submit("exit 4", 4)
+        trial.judge()
+    finally:
+        proxy.present(api.certificate)
 
 
 def test_rights_are_taken_away_and_given_back(trial: Trial, proxy: Proxy, api: ApiServer) -> None:

@@ -23,6 +23,7 @@ from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
 from executor.clock import boottime
+from executor.drivers.kubernetes.access import Access, state_of
 from executor.drivers.kubernetes.api_refusals import (
     ApiRefusal,
     Object,
@@ -42,16 +43,6 @@ OPENED = "OPENED"
 """The kind that precedes the events of a watch: the cluster has accepted the watch."""
 JSON_KIND = "application/json"
 PATCH_KIND = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True)
-class Access:
-    """The way to reach the cluster: a kubeconfig (None: the usual one) or the service account of
-    the own pod."""
-
-    kubeconfig: Path | None = None
-    context: str | None = None
-    in_cluster: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,9 @@ class Cluster:
         self._answer_seconds = answer_seconds
         self._quiet_until = 0.0
         self._client: ApiClient | None = None
-        self._loaded_at = 0.0
+        self._loaded_at = self._looked_at = 0.0
+        self._files: list[Path] = []
+        self._state = state_of([])
         self._loading = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
 
@@ -282,15 +275,22 @@ class Cluster:
 
     async def _connected(self, refused: ApiClient | None) -> ApiClient:
         """Return a client with other credentials than `refused`, unless these were read just
-        now."""
+        now.
+
+        If a file has changed from which the credentials were read, they are read again.
+        """
         async with self._loading:
             known = self._client
             recent = time.monotonic() < self._loaded_at + RELOAD_SECONDS
-            if known is not None and (known is not refused or recent):
+            wanted = known is not refused and not self._changed()
+            if known is not None and (wanted or recent):
                 return known
             self._loaded_at = time.monotonic()
             try:
+                files = self._access.files()
+                state = state_of(files)
                 self._client = _Client(await self._configuration())
+                self._files, self._state = files, state
             except _UNREADABLE as error:
                 if known is not None:
                     return known
@@ -298,6 +298,14 @@ class Cluster:
             if known is not None:
                 self._retire(known)
             return self._client
+
+    def _changed(self) -> bool:
+        """Return whether a file of the credentials has changed. It looks once a second."""
+        now = time.monotonic()
+        if now < self._looked_at + RELOAD_SECONDS:
+            return False
+        self._looked_at = now
+        return state_of(self._files) != self._state
 
     def _retire(self, client: ApiClient) -> None:
         """Close a client later, when no call can be using it any more.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from executor.drivers.kubernetes import pod_names
-from executor.drivers.kubernetes.api import Access
+from executor.drivers.kubernetes.access import Access
 from executor.drivers.protocol import PLACEMENT_SECONDS
 
 

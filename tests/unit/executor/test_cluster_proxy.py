@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from executor.drivers.kubernetes.api import Access, Cluster
+from executor.drivers.kubernetes.access import Access
+from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import Transient
 
 
