@@ -60,7 +60,7 @@ def _conditions(pod: _Object, containers: list[_Object], deleted_by_us: bool) ->
         yield _reason(eviction)
     elif not deleted_by_us and _was_deleted(pod):
         yield "PodDeleted"
-    if _unscheduled(pod) is not None:
+    if _unscheduled(pod):
         yield "Unschedulable"
     yield from _of_its_node(pod, containers)
 
@@ -86,12 +86,14 @@ def _workload_eviction(pod: _Object) -> _Object | None:
     return stopped if evicted else None
 
 
-def _unscheduled(pod: _Object) -> _Object | None:
-    """Return the condition that no node has been found; None for a pod that has a node."""
-    scheduled = _condition(pod, "PodScheduled", "False")
-    if scheduled is None or _text(scheduled, "reason") != "Unschedulable":
-        return None
-    return None if _text(_object(pod, "spec"), "nodeName") else scheduled
+def _unscheduled(pod: _Object) -> bool:
+    """Return whether the pod has waited for a node in vain.
+
+    The cluster need not say why: a scheduler that does not exist says nothing.
+    """
+    if _text(_object(pod, "spec"), "nodeName") or _condition(pod, "PodScheduled", "True"):
+        return False
+    return pod_phase(pod) == "Pending" or _condition(pod, "PodScheduled", "False") is not None
 
 
 def _condition(pod: _Object, kind: str, status: str) -> _Object | None:
@@ -147,7 +149,8 @@ def _pod_message(pod: _Object) -> str:
     status = _object(pod, "status")
     waiting = [_object(_object(each, "state"), "waiting") for each in _decisive_statuses(pod)]
     ended_by = (_disruption(pod), _workload_eviction(pod))
-    sources = (status, *ended_by, *waiting, _unscheduled(pod))
+    unscheduled = _condition(pod, "PodScheduled", "False") if _unscheduled(pod) else None
+    sources = (status, *ended_by, *waiting, unscheduled)
     return next((message for each in sources if (message := _text(each, "message"))), "")
 
 

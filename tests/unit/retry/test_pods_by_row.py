@@ -8,6 +8,7 @@ import pytest
 
 from retry.evidence.causes import RetryCause, classify, rule_conditions
 from retry.evidence.termination import Termination, termination_from_pod
+from scheduler.core.pod_status import assess
 from tests.unit.retry.recorded import condition, container, ended, recorded
 
 OWN_LIMIT = 'Usage of EmptyDir volume "scratch" exceeds the limit "32Mi". '
@@ -272,10 +273,21 @@ def test_a_pod_that_found_its_node_later_was_schedulable() -> None:
     condition(pod, "PodScheduled", "False", reason="Unschedulable")
     assert classify(termination_from_pod(pod)) == "unknown"
     pod = recorded("unschedulable-cpu")
-    condition(pod, "PodScheduled", "False", reason="SchedulingGated")
-    assert classify(termination_from_pod(pod)) == "unknown"
     condition(pod, "PodScheduled", "True", reason="Unschedulable")
     assert classify(termination_from_pod(pod)) == "unknown"
+
+
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError", "SchedulingGated", ""])
+def test_a_pod_without_a_node_was_not_scheduled_whatever_the_reason(reason: str) -> None:
+    """As the check of its start says; a scheduler that does not exist says nothing at all."""
+    pod = recorded("unschedulable-cpu")
+    pod["status"]["conditions"] = []
+    if reason:
+        condition(pod, "PodScheduled", "False", reason=reason, message="so it is")
+    termination = termination_from_pod(pod)
+    assert classify(termination) == assess(pod).cause == "scheduler_timeout"
+    assert termination.pod_message == ("so it is" if reason else "")
+    assert Termination.from_json(termination.to_json()) == termination
 
 
 def test_conditions_about_a_pods_life_are_none_of_its_end() -> None:
