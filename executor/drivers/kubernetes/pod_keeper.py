@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +23,9 @@ from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_remover import PodRemover
 from executor.drivers.kubernetes.pod_run import Known, PodRun, key_of_pod, may_go_on
 from executor.drivers.kubernetes.pod_settings import PodSettings
-from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.kubernetes.pod_watch import PodWatch
 from executor.drivers.kubernetes.priority_classes import PriorityClasses
+from executor.drivers.kubernetes.run_book import RunBook
 from executor.drivers.kubernetes.trouble import ClusterTrouble
 from executor.drivers.protocol import FOUND, UNSTARTED, Observation, Order
 from executor.failpoints import failpoint
@@ -40,8 +39,6 @@ AT_ONCE = 32
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 RETIRE_SECONDS = 0.05
-LULL_SECONDS = 20.0
-"""Longest time in seconds for which removals wait until no pod has to be created."""
 
 
 class PodKeeper:
@@ -61,13 +58,9 @@ class PodKeeper:
         self._emit = emit
         self._wake = wake
         self._cluster = Cluster(settings.access, settings.answer_seconds)
-        self._runs: dict[LeaseKey, PodRun] = {}
-        self._by_name: dict[tuple[str, str], PodRun] = {}
+        self._runs = RunBook()
         self._found: dict[LeaseKey, Place] = {}
         self._let_go: dict[LeaseKey, float] = {}
-        self._unmade: set[LeaseKey] = set()
-        self._lull = asyncio.Event()
-        self._lull.set()
         self._calls = asyncio.Semaphore(AT_ONCE)
         self._remover = PodRemover(self._cluster, self._calls, self._gone)
         self.nodes = NodeSurvey(self._cluster, settings.nodes_seconds, settings.executor)
@@ -121,15 +114,14 @@ class PodKeeper:
     # What the agent asks
 
     def start(self, order: Order, place: Place, bodies: Sequence[Manifest]) -> None:
-        run = self._add(order.key, order.files, place)
-        self._unmade.add(order.key)
-        self._lull.clear()
+        run = self._runs.add(order.key, order.files, place)
+        self._runs.begin_making(run)
         self._spawn(self._make, run, order, bodies)
 
     def reclaim(self, files: RunFiles, place: Place) -> None:
         """Adopt a run that an earlier agent started."""
         self._found.pop(files.key, None)
-        run = self._add(files.key, files, place)
+        run = self._runs.add(files.key, files, place)
         run.created, run.reclaimed = place.made, True
         if not place.made:
             self._spawn(self._find, run)
@@ -144,7 +136,7 @@ class PodKeeper:
         self._spawn(self._watch_retire)
 
     async def _watch_retire(self) -> None:
-        while any(not (run.created or run.reclaimed) for run in self._runs.values()):
+        while any(not (run.created or run.reclaimed) for run in self._runs):
             await asyncio.sleep(RETIRE_SECONDS)
         self.retired = True
         self._wake()
@@ -178,9 +170,7 @@ class PodKeeper:
         try:
             await self._create(run, order, bodies)
         finally:
-            self._unmade.discard(run.key)
-            if not self._unmade:
-                self._lull.set()
+            self._runs.end_making(run)
 
     async def _create(self, run: PodRun, order: Order, bodies: Sequence[Manifest]) -> None:
         await self._go_on(run, await self._creator.create(run, order, bodies))
@@ -204,7 +194,7 @@ class PodKeeper:
 
     def _make_on(self) -> None:
         """Wake the runs whose pods could not be created: it may work now."""
-        for run in self._runs.values():
+        for run in self._runs:
             if not run.created:
                 run.touch()
 
@@ -226,8 +216,7 @@ class PodKeeper:
         Nothing waits for this.
         """
         if run.known:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
+            await self._runs.lull()
         for name in list(run.known):
             backoff = pauses()
             while name in run.known and not await self._remover.remove(
@@ -235,7 +224,7 @@ class PodKeeper:
             ):
                 await asyncio.sleep(backoff.next())
         self._let_go[run.key] = boottime()
-        self._forget(run)
+        self._runs.forget(run)
 
     def _gone(self, run: PodRun, name: str) -> None:
         known = run.known.pop(name, None)
@@ -250,7 +239,7 @@ class PodKeeper:
         """Return whether pods that were made are missing."""
         return any(
             run.created and not run.tracker.ended and len(run.known) < len(run.names)
-            for run in self._runs.values()
+            for run in self._runs
         )
 
     def listed(self, listed: Listed) -> None:
@@ -259,7 +248,7 @@ class PodKeeper:
         for pod in listed.items:
             if key := key_of_pod(pod):
                 theirs[key].append(pod)
-        for run in list(self._runs.values()):
+        for run in self._runs:
             with log_errors(run.key):
                 self._compare(run, theirs.pop(run.key, []))
         for key, pods in theirs.items():
@@ -288,14 +277,14 @@ class PodKeeper:
     def heard(self, event: Object) -> None:
         """Note what a core Event says of a pod."""
         about = event.get("involvedObject") or {}
-        run = self._by_name.get((about.get("namespace", ""), about.get("name", "")))
+        run = self._runs.of_pod(about.get("namespace", ""), about.get("name", ""))
         if run is not None and run.created:
             self._news(run, run.tracker.hear(event))
 
     def seen(self, kind: str, pod: Object) -> None:
         """Note what the watch says of a pod."""
         key = key_of_pod(pod)
-        run = self._runs.get(key) if key else None
+        run = self._runs.get(key)
         if run is None:
             if key and kind != "DELETED":
                 self._stray(key, pod)
@@ -398,7 +387,7 @@ class PodKeeper:
         while True:
             await asyncio.sleep(1.0)
             now = boottime()
-            for run in list(self._runs.values()):
+            for run in self._runs:
                 if refused := self._planned.refused(run, now):
                     self._once(run, PLAN, self._planned.hand_back, run, refused)
                 for name in list(run.asked_at) if run.end is None else ():
@@ -424,20 +413,6 @@ class PodKeeper:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
 
     # Bookkeeping
-
-    def _add(self, key: LeaseKey, files: RunFiles, place: Place) -> PodRun:
-        tracker = SessionTracker(key, list(place.pods))
-        run = PodRun(key, files, place, tracker)
-        self._runs[key] = run
-        for name in place.pods:
-            self._by_name[place.namespace, name] = run
-        return run
-
-    def _forget(self, run: PodRun) -> None:
-        self._runs.pop(run.key, None)
-        for name in run.names:
-            if self._by_name.get((run.namespace, name)) is run:
-                del self._by_name[run.namespace, name]
 
     def _once(
         self, run: PodRun, what: str, work: Callable[..., Coroutine[Any, Any, None]], *about: Any
