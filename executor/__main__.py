@@ -155,6 +155,7 @@ def _kubernetes_driver(config: Config) -> Driver:
         access=Access(asked.kubeconfig, asked.context, asked.in_cluster),
         namespaces=asked.namespaces,
         refused=refused_paths(asked.allowed, asked.refused),
+        security=asked.security,
         create_namespaces=asked.create_namespaces,
         unconfirmed_after=asked.unconfirmed_after,
         relist_seconds=asked.relist_seconds,

@@ -11,6 +11,7 @@ from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_name
 from executor.environment import MODE, USERS, Agent
 from loglines.lines import wanted_format
 from podspec.node_templates import NodeTemplate, read_templates
+from podspec.pod_security import LEVELS, RESTRICTED
 from podspec.specification import REFUSED
 from variables.options import option
 from variables.reading import misspelt, read
@@ -54,8 +55,9 @@ class Isolating:
 class Pods:
     """The options of the Kubernetes driver, passed on to `PodSettings`.
 
-    `allowed` and `refused` change which fields a `pod_spec` may have. `priority_classes` are names
-    of PriorityClasses of the cluster, by priority class.
+    `allowed` and `refused` change which fields a `pod_spec` may have. `security` is one of
+    `podspec.pod_security.LEVELS`. `priority_classes` are names of PriorityClasses of the cluster,
+    by priority class.
     """
 
     kubeconfig: Path | None
@@ -65,6 +67,7 @@ class Pods:
     create_namespaces: bool
     allowed: tuple[str, ...]
     refused: tuple[str, ...]
+    security: str
     unconfirmed_after: float
     relist_seconds: float
     watch_seconds: float
@@ -157,6 +160,7 @@ def _pods(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Pods:
         create_namespaces=given.create_namespaces,
         allowed=tuple(given.allow),
         refused=tuple(given.refuse),
+        security=given.pod_security,
         unconfirmed_after=given.unconfirmed_after,
         relist_seconds=given.relist_seconds,
         watch_seconds=given.watch_seconds,
@@ -296,6 +300,11 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--refuse", action="append", default=[], metavar="PATH",
         help="additional pod_spec field to refuse; repeatable",
+    )  # fmt: skip
+    group.add_argument(
+        "--pod-security", choices=LEVELS, default=RESTRICTED,
+        help="security context of pods where a session has not said its own; restricted: as the Pod"
+        " Security Standard of this name demands; off: none (default restricted)",
     )  # fmt: skip
     group.add_argument(
         "--priority-class", action="append", default=[], metavar="CLASS=NAME", type=_priority_class,

@@ -25,7 +25,8 @@ _OUTER: Mapping[str, type] = {
 _SHAPES: Mapping[str, type] = {
     **dict.fromkeys(("containers", "initContainers", "volumes", "tolerations"), list),
     **{f"{kind}.{inner}": list for kind in _BOTH for inner in ("env", "ports", "volumeMounts")},
-    **{f"{kind}.resources": dict for kind in _BOTH},
+    **dict.fromkeys(("securityContext", "os", "nodeSelector"), dict),
+    **{f"{kind}.{inner}": dict for kind in _BOTH for inner in ("resources", "securityContext")},
     **{f"{kind}.resources.{group}": dict for kind in _BOTH for group in ("requests", "limits")},
     **{".".join(_AFFINITY[: depth + 1]): dict for depth in range(3)},
     ".".join((*_AFFINITY, "nodeSelectorTerms")): list,

@@ -316,9 +316,16 @@ def test_a_missing_namespace_is_its_projects_trouble(
     project = {"REPRISE_PROJECT": "default/elsewhere"}
     session = submit(server, "true", environ=project)
     server.wait_for(lambda: session.returned is not None)
-    assert "reprise-default--elsewhere" in (session.returned or "")
-    namespace = "reprise-default--elsewhere"
-    until(lambda: namespace in _last_lease(server)["project_troubles"].get("default/elsewhere", ""))
+    for word in ("does not exist", "kubectl apply -k", "deploy/kubernetes/example/project"):
+        assert word in str(session.returned)
+    assert "`namespace: reprise-default--elsewhere`" in str(session.returned)
+    trouble = {"default/elsewhere": session.returned}
+    until(lambda: _last_lease(server)["project_troubles"] == trouble)
+    probed = api.audit.stat().st_size
+    until(lambda: "dryRun" in api.audit.read_text()[probed:])
+    calls = len(server.calls)
+    server.wait_for(lambda: len(server.calls) > calls + 1)
+    assert _last_lease(server)["project_troubles"] == trouble
     others, waiting = submit(server, "true"), submit(server, "true", environ=project)
     server.wait_settled(others)
     assert (_last_lease(server)["trouble"], waiting.leases) == ("", 0)

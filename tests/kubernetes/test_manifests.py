@@ -154,6 +154,8 @@ def test_the_executor_uses_each_of_its_rights(
     api.ensure(f"/api/v1/namespaces/{NAMESPACE}/services", service)
     pods.start()
     server.wait_settled(strange, ranks, secret)
+    nowhere = submit(server, "true", environ={"REPRISE_PROJECT": "default/nowhere"})
+    server.wait_for(lambda: nowhere.returned is not None)
     assert ranks.final["status"] == "TERMINATED"
     assert "there is another pod" in strange.final["message"]
     given = {(resource, verb) for _, resource, verb in granted(EXECUTOR_RBAC)}
@@ -189,13 +191,18 @@ def test_a_session_may_run_in_its_project(api: ApiServer) -> None:
         api.call("POST", f"/api/v1/namespaces/{_namespace(body)}/pods?dryRun=All", body)
 
 
-def test_a_session_can_be_restricted() -> None:
-    """By what its pod_spec says, for a namespace that enforces it."""
-    assert restricted_problems(_session("x", {})["spec"]) != []
-    inner = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    outer = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    spec = {"securityContext": outer, "containers": [{"name": "main", "securityContext": inner}]}
-    assert restricted_problems(_session("x", spec)["spec"]) == []
+def test_a_session_is_restricted_if_it_does_not_say_otherwise(api: ApiServer) -> None:
+    """So the example enforces it."""
+    (namespace,) = objects("example/project", "Namespace").values()
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    name = namespace["metadata"]["name"]
+    api.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+    aside = {"name": "aside", "image": "busybox"}
+    for pod_spec in ({}, {"initContainers": [aside]}, {"containers": [{"name": "main"}, aside]}):
+        body = _session(name, pod_spec)
+        assert restricted_problems(body["spec"]) == []
+        api.call("POST", f"/api/v1/namespaces/{name}/pods?dryRun=All", body)
+    assert restricted_problems(_session("x", {"securityContext": {"runAsUser": 0}})["spec"]) != []
 
 
 def _session(namespace: str, pod_spec: Object) -> Object:

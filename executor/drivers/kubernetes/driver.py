@@ -84,6 +84,7 @@ class KubernetesDriver:
                 executor=self._settings.executor,
                 namespace=namespace,
                 refused=self._settings.refused,
+                security=self._settings.security,
             )
         except pod_manifest.ManifestError as error:
             termination = facts(None, "ValidationError", pod_message=str(error))

@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from executor.clock import boottime
+from executor.drivers.kubernetes import namespaces
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import (
     ApiRefusal,
@@ -125,10 +125,8 @@ class ObjectMaker:
             try:
                 try:
                     return await self._make(path, own_path, body)
-                except NamespaceTrouble:
-                    if made or not await self._made_namespace(body["metadata"]["namespace"]):
-                        raise
-                    made = True
+                except NamespaceTrouble as refusal:
+                    made = await self._mend_namespace(refusal, body, made=made)
             except Transient as refusal:
                 tries.note(refusal, self._settles_in)
                 late = boottime() > tries.began + self._settles_in
@@ -146,6 +144,21 @@ class ObjectMaker:
                 log.info("creating %s: %s; trying again", own_path, refusal)
                 await conditions.rest(backoff.next())
         return tries
+
+    async def _mend_namespace(
+        self, refusal: NamespaceTrouble, body: Manifest, *, made: bool
+    ) -> bool:
+        """Create the namespace of the object if it is missing and we may; else raise the refusal.
+
+        Return true: it is created once for each object.
+        """
+        name = body["metadata"]["namespace"]
+        if not self._create_namespaces:
+            raise await namespaces.explained(self._cluster, refusal, name)
+        if made or not await namespaces.is_missing(self._cluster, name):
+            raise refusal
+        await namespaces.create(self._cluster, name)
+        return True
 
     async def _make(self, path: str, own_path: str, body: Manifest) -> Object:
         async with self._calls:
@@ -192,20 +205,3 @@ class ObjectMaker:
         fields = f"metadata.namespace={metadata['namespace']},metadata.name={metadata['name']}"
         listed = await self._cluster.list("/api/v1/pods", fields=fields)
         return listed.items[0] if listed.items else None
-
-    async def _made_namespace(self, name: str) -> bool:
-        """Create the namespace if it is missing and we may. Return whether it was created."""
-        if not self._create_namespaces:
-            return False
-        try:
-            await self._cluster.call("GET", f"/api/v1/namespaces/{name}")
-        except NotThere:
-            pass
-        except OwnTrouble as refusal:
-            if "not found" not in str(refusal):
-                return False
-        else:
-            return False
-        with suppress(Exists):  # Many sessions of a new project may start at once.
-            await self._cluster.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        return True

@@ -12,6 +12,7 @@ from reprise_client.wire import Spec
 
 from executor.drivers.kubernetes import pod_merge, pod_names
 from executor.drivers.protocol import Order
+from podspec import pod_security
 from podspec.mounts import Mount, read_mount
 from podspec.specification import REFUSED, problem, spec_of
 
@@ -32,11 +33,16 @@ def problem_of(spec: Spec, refused: Iterable[str] = REFUSED) -> str | None:
 
 
 def manifests(
-    order: Order, *, executor: str, namespace: str, refused: Iterable[str] = REFUSED
+    order: Order,
+    *,
+    executor: str,
+    namespace: str,
+    refused: Iterable[str] = REFUSED,
+    security: str = pod_security.RESTRICTED,
 ) -> list[Manifest]:
     """Return the pods of an attempt, by rank. `refused` are paths as in `podspec.REFUSED`.
 
-    Raises `ManifestError`.
+    `security` is one of `pod_security.LEVELS`. Raises `ManifestError`.
     """
     mounts = _check(order.spec, refused)
     size = order.spec.get("cluster_size") or 1
@@ -50,7 +56,9 @@ def manifests(
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": _metadata(order, rank, executor, namespace),
-            "spec": _spec(order, mounts, {**common, "REPRISE_RANK": str(rank)}, rank, size),
+            "spec": _secured(
+                _spec(order, mounts, {**common, "REPRISE_RANK": str(rank)}, rank, size), security
+            ),
         }
         for rank in range(size)
     ]
@@ -215,6 +223,12 @@ def _metadata(order: Order, rank: int, executor: str, namespace: str) -> Manifes
 
 def _not_ours(given: Mapping[str, str] | None) -> Iterator[tuple[str, str]]:
     return ((key, value) for key, value in (given or {}).items() if not pod_names.is_ours(key))
+
+
+def _secured(spec: Manifest, security: str) -> Manifest:
+    if security == pod_security.RESTRICTED:
+        pod_security.restrict(spec, [*spec["containers"], *(spec.get("initContainers") or ())])
+    return spec
 
 
 def _spec(

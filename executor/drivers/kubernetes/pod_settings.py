@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.access import Access
 from executor.drivers.protocol import PLACEMENT_SECONDS
+from podspec.pod_security import RESTRICTED
 
 
 @dataclass(frozen=True)
@@ -13,12 +14,14 @@ class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
     `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever.
     `placement_seconds`: how long a planned node is refused before the run is handed back.
+    `security`: one of `podspec.pod_security.LEVELS`.
     `priority_classes`: names of PriorityClasses, by priority class of sessions."""
 
     executor: str
     access: Access
     namespaces: str = pod_names.NAMESPACE_TEMPLATE
     refused: Sequence[str] = ()
+    security: str = RESTRICTED
     create_namespaces: bool = False
     unconfirmed_after: float = 600.0
     placement_seconds: float = PLACEMENT_SECONDS

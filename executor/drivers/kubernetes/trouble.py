@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from executor.clock import boottime
-from executor.drivers.kubernetes import pod_names
+from executor.drivers.kubernetes import namespaces, pod_names
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import (
     ApiRefusal,
@@ -136,8 +136,10 @@ class ClusterTrouble:
         except (OwnTrouble, Transient) as refusal:
             # Trouble with one namespace does not affect the others.
             if project or not _is_of_namespace(refusal):
+                namespace = refused.body["metadata"]["namespace"]
+                why = await namespaces.explained(self._cluster, refusal, namespace)
                 if known := self._refused.get(project):
-                    news = _Refused(known.body, refusal)
+                    news = _Refused(known.body, why)
                     self._refused = {**self._refused, project: news}
                 return
         except ApiRefusal:

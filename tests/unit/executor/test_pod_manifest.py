@@ -77,7 +77,8 @@ def test_the_first_attempt_and_its_retries_have_names_of_their_own() -> None:
 
 
 def test_a_plain_session() -> None:
-    made = pod(environ={"A": "1"}, batch_timeout=59.5, termination_grace_period=10.2)
+    plain = order(environ={"A": "1"}, batch_timeout=59.5, termination_grace_period=10.2)
+    (made,) = pods(plain, security="off")
     metadata = made["metadata"]
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert metadata["namespace"] == "reprise-acme--work"
@@ -203,7 +204,8 @@ def test_the_rest_of_a_pod_spec_stays() -> None:
         "securityContext": {"runAsUser": 1000},
         "initContainers": [{"name": "prep", "image": "p"}],
     }
-    spec = pod(pod_spec=given)["spec"]
+    (made,) = pods(order(pod_spec=given), security="off")
+    spec = made["spec"]
     assert {name: spec[name] for name in given if name != "initContainers"} == {
         name: value for name, value in given.items() if name != "initContainers"
     }
