@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import urljoin
 
 import httpcore
 import httpx
@@ -27,6 +28,8 @@ TOTAL_SECONDS = 15.0
 MOST_BYTES = 16 * 1024
 """Maximum bytes read of the answer."""
 EXCERPT = 500
+LONGEST_ERROR = 300
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 AGENT = "reprise-webhooks/1"
 
 
@@ -112,7 +115,7 @@ class Attempt:
             failpoint("webhook.before_send")
             response = connection.handle_request(request)
             failpoint("webhook.after_send")
-            return _answer(response)
+            return _answer(response, self._message.url)
 
 
 def url_host(url: str) -> str:
@@ -120,7 +123,7 @@ def url_host(url: str) -> str:
     return httpx.URL(url).netloc.decode("ascii")
 
 
-def _answer(response: httpcore.Response) -> Answer:
+def _answer(response: httpcore.Response, url: str) -> Answer:
     headers = {key.lower(): value for key, value in response.headers}
     asked = headers.get(b"retry-after", b"").decode("latin-1")
     # The status decides; an answer whose body breaks off still counts.
@@ -132,13 +135,25 @@ def _answer(response: httpcore.Response) -> Answer:
                 break
     excerpt = taken.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     after = retry_after(asked, datetime.now(UTC)) if asked else None
-    return Answer(response.status, "", excerpt[:EXCERPT], after)
+    error = ""
+    if response.status in _REDIRECTS and (target := headers.get(b"location", b"")):
+        error = _redirected(url, target.decode("latin-1"))
+    return Answer(response.status, error, excerpt[:EXCERPT], after)
+
+
+def _redirected(url: str, target: str) -> str:
+    # The address comes from the receiver.
+    address = _printable(urljoin(url, target))
+    return f"redirects are not followed: use {address}"[:LONGEST_ERROR]
 
 
 def _no_answer(error: Exception) -> str:
     # The text may come from the receiver.
-    text = "".join(each if each.isprintable() else " " for each in str(error))
-    return f"no answer: {' '.join(text.split()) or type(error).__name__}"[:300]
+    return f"no answer: {_printable(str(error)) or type(error).__name__}"[:LONGEST_ERROR]
+
+
+def _printable(text: str) -> str:
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 @cache

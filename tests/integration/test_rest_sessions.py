@@ -70,6 +70,21 @@ def test_a_retry_policy_that_has_no_effect_is_a_warning(
     assert "warnings" not in plain
 
 
+def test_names_that_shells_drop_are_a_warning(api: Api) -> None:
+    sent = body(environ={"A.b": "1", "OK_1": "2"}, secret_environ={"c-d": "3"})
+    why = "sh drops variables whose names have other characters than letters, digits and '_'"
+    assert api.post("sessions/", sent).json()["warnings"] == [f"{why}: A.b, c-d"]
+    many = body(environ={f"a.{n}": "" for n in range(8)})
+    (item,) = api.post("sessions/bulk/", {"sessions": [many]}).json()["results"]
+    assert item["warnings"] == [f"{why}: a.0, a.1, a.2, a.3, a.4 and 3 more"]
+
+
+def test_delays_that_cannot_be_meant_are_a_warning(api: Api) -> None:
+    sent = body(retry_policy={"max_retries": 1, "retry_delay": 7200})
+    expected = "retry_policy.retry_delay is 2 h, above max_retry_delay: every retry waits 1 h"
+    assert api.post("sessions/", sent).json()["warnings"] == [expected]
+
+
 def test_the_same_creation_id_finds_the_same_session(api: Api) -> None:
     asked = body(creation_id="job-1", environ={"A": "1", "B": "2"})
     first = api.post("sessions/", asked)

@@ -14,7 +14,7 @@ import pytest
 from sessions_app.webhooks import sender as webhook_sender
 from sessions_app.webhooks.endpoints import secret_make
 from sessions_app.webhooks.rules import Answer
-from sessions_app.webhooks.sender import EXCERPT, MOST_BYTES, Attempt, Message
+from sessions_app.webhooks.sender import EXCERPT, LONGEST_ERROR, MOST_BYTES, Attempt, Message
 from sessions_app.webhooks.url_guard import Guard
 from tests.receiver import Receiver, Says, receiving
 from tests.waiting import PATIENCE_SECONDS
@@ -126,6 +126,34 @@ def test_a_malformed_answer_is_an_error_and_no_exception(raw: Any, raw_answer: b
     answer = attempt(raw(talk)).run()
     assert answer.code is None
     assert answer.error.startswith("no answer: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "location", "address"),
+    [
+        (301, "https://hooks.example/b", "https://hooks.example/b"),
+        (307, "/moved?to=1", "{here}/moved?to=1"),
+        (308, "https://hooks.example/\x1b[2J\xa0b", "https://hooks.example/ [2J b"),
+        (302, "https://hooks.example/" + "x" * 5_000, None),
+    ],
+)
+def test_a_redirect_is_not_followed_and_names_the_address_to_use(
+    receiver: Receiver, code: int, location: str, address: str | None
+) -> None:
+    receiver.answer = lambda _: Says(code, headers={"Location": location})
+    answer = attempt(receiver.url).run()
+    assert answer.code == code
+    assert len(receiver.got) == 1
+    assert len(answer.error) <= LONGEST_ERROR
+    if address is not None:
+        meant = address.format(here=receiver.url.removesuffix("/hook"))
+        assert answer.error == f"redirects are not followed: use {meant}"
+
+
+def test_a_redirect_to_nowhere_says_only_its_code(receiver: Receiver) -> None:
+    receiver.answer = lambda _: Says(301)
+    answer = attempt(receiver.url).run()
+    assert (answer.code, answer.error) == (301, "")
 
 
 def test_an_unsigned_delivery_is_an_error_and_no_exception(receiver: Receiver) -> None:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from django.conf import settings
 from pydantic import (
@@ -40,6 +40,9 @@ from sessions_app.services.sessions.submission import Submission
 MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
 MAX_CREATION_ID = 200
+MOST_ARGUMENT = 128 * 1024 - 1
+"""Most bytes of an argument, or of a variable with its name: Linux' MAX_ARG_STRLEN without NUL."""
+_VARIABLE = r"[^=\x00-\x1f\x7f]+"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _UNSEEN = (
@@ -87,9 +90,30 @@ def one_line(value: str) -> str:
 
 
 def _variable(value: str) -> str:
-    if not value or "=" in value or "\x00" in value:
-        raise ValueError("the name of a variable must not be empty or contain '=' or NUL")
+    if not re.fullmatch(_VARIABLE, value):
+        raise ValueError(
+            "the name of a variable must not be empty, or contain '=' or control characters"
+        )
     return value
+
+
+def _argument(value: str) -> str:
+    if (size := len(value.encode())) > MOST_ARGUMENT:
+        why = f"has {size:,} bytes; Linux starts no program with an argument of over "
+        raise ValueError(f"{why}{MOST_ARGUMENT:,} bytes: put it into a file")
+    return value
+
+
+_T = TypeVar("_T", str, "str | None")
+
+
+def _starts(environ: dict[str, _T]) -> dict[str, _T]:
+    """Return variables, each short enough for a program to be started with it."""
+    for name, value in environ.items():
+        if value is not None and (size := len(f"{name}={value}".encode())) > MOST_ARGUMENT:
+            why = f"{name} has {size:,} bytes with its name; Linux starts no program with a "
+            raise ValueError(f"{why}variable of over {MOST_ARGUMENT:,} bytes: put it into a file")
+    return environ
 
 
 def _quantity(value: object) -> object:
@@ -138,9 +162,11 @@ Label = Annotated[
 Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
 Variable = Annotated[
     StrictStr,
-    Field(min_length=1, max_length=256, json_schema_extra={"pattern": r"^[^=\x00]+$"}),
+    Field(min_length=1, max_length=256, json_schema_extra={"pattern": f"^{_VARIABLE}$"}),
     AfterValidator(_variable),
 ]
+Argument = Annotated[StrictStr, AfterValidator(_argument)]
+Environ = Annotated[dict[Variable, StrictStr], Field(max_length=4096), AfterValidator(_starts)]
 OneLine = Annotated[
     StrictStr,
     Field(json_schema_extra={"pattern": f"^[^{_UNSEEN}]*$"}),
@@ -206,9 +232,9 @@ class SessionTemplate(StrictModel):
     ] = "batch"
     image: Annotated[StrictStr, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
-    command: Annotated[list[StrictStr], Field(max_length=4096, validate_default=True)] = []
+    command: Annotated[list[Argument], Field(max_length=4096, validate_default=True)] = []
     """It comes after `image` and `pod_spec`, because it may be empty if one of them is given."""
-    environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096)] = {}
+    environ: Environ = {}
     resources: Resources = {}
     mounts: Annotated[list[Mount], Field(max_length=256)] = []
     ports: Annotated[list[Label], Field(max_length=64)] = []
@@ -286,7 +312,7 @@ class SessionCreate(SessionTemplate):
     """`domain/name`."""
     queue: Annotated[StrictStr, Field(max_length=63)] | None = None
     creation_id: CreationId | None = None
-    secret_environ: Annotated[dict[Variable, StrictStr], Field(max_length=4096, repr=False)] = {}
+    secret_environ: Annotated[Environ, Field(repr=False)] = {}
     """Variables whose values are stored encrypted and shown to nobody but the run.
 
     They may have 512 KiB together. Answers have only their names.
@@ -372,11 +398,12 @@ class RetryChanges(StrictModel):
     """
 
     image: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
-    command: Annotated[list[StrictStr], Field(min_length=1, max_length=4096)] | None = None
-    environ: Annotated[dict[Variable, StrictStr | None], Field(max_length=4096)] | None = None
-    secret_environ: Annotated[
-        dict[Variable, StrictStr] | None, Field(max_length=4096, repr=False)
-    ] = None
+    command: Annotated[list[Argument], Field(min_length=1, max_length=4096)] | None = None
+    environ: (
+        Annotated[dict[Variable, StrictStr | None], Field(max_length=4096), AfterValidator(_starts)]
+        | None
+    ) = None
+    secret_environ: Annotated[Environ | None, Field(repr=False)] = None
     """Secret variables to add or replace; the caller is who gave them then."""
     resources: Resources | None = None
     priority: Priority | None = None

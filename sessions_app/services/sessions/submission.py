@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,19 @@ from retry.policies.inline import InlinePolicy, dump_set
 from sessions_app.core.dependencies import Wanted
 from sessions_app.models import Queue
 from sessions_app.services.resources.policy_names import Asked
+
+_OF_SHELLS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMED = 5
+
+
+def names_warning(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a warning if shells would drop variables of these names."""
+    odd = [name for name in names if not _OF_SHELLS.fullmatch(name)]
+    if not odd:
+        return ()
+    more = f" and {len(odd) - _NAMED} more" if len(odd) > _NAMED else ""
+    why = "sh drops variables whose names have other characters than letters, digits and '_'"
+    return (f"{why}: {', '.join(odd[:_NAMED])}{more}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +52,12 @@ class Submission:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about requested settings that have no effect."""
+        found = names_warning([*self.spec["environ"], *self.secrets])
         asked = self.retry_policy.model_fields_set or self.retry_policies
         if self.session_type == "batch" or not asked:
-            return ()
+            return found
         no_effect = "the retry policy has no effect: only batch sessions are retried"
-        return (f"{no_effect}, and this one is {self.session_type}",)
+        return (*found, f"{no_effect}, and this one is {self.session_type}")
 
     def digest(self, queue: Queue) -> str:
         """Return the SHA-256 of the request, without the `creation_id` and the values of secrets.
