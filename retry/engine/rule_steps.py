@@ -44,16 +44,17 @@ def _first_match(case: Case, policy: NamedPolicy) -> CompiledRule | None:
         else:
             found = rule
             break
-    case.trace.append(
-        {
-            "step": "policy",
-            "policy": policy.name,
-            "revision": policy.revision,
-            "looked_at": len(missed) + (found is not None),
-            "missed": missed[:_TRACED_MISSES],
-            "result": "none" if found is None else "match",
-        }
-    )
+    step = {
+        "step": "policy",
+        "policy": policy.name,
+        "revision": policy.revision,
+        "looked_at": len(missed) + (found is not None),
+        "missed": missed[:_TRACED_MISSES],
+        "result": "none" if found is None else "match",
+    }
+    if policy.names_container and not facts.termination.containers:
+        step["containers"] = 0
+    case.trace.append(step)
     return found
 
 

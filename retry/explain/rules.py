@@ -41,6 +41,14 @@ def workload(step: Facts) -> str:
 
 def policy(step: Facts) -> str:
     """Say which rules were checked, and what those without a match wanted."""
+    if "containers" not in step:
+        return _checked(step)
+    return (
+        f"{_checked(step)} The end tells of no containers, so none has the containerName of a rule."
+    )
+
+
+def _checked(step: Facts) -> str:
     name = f"policy {step.get('policy')}"
     if step.get("revision") is not None:
         name += f" (revision {step['revision']})"

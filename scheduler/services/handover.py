@@ -12,6 +12,7 @@ from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
 from sessions_app.core.priorities import DEFAULT_CLASS, rank_sql
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.db.bulk import FEW_IDS, array
 from sessions_app.services.secrets.stored import environ_read
 
@@ -158,7 +159,7 @@ def _environment(row: _Row) -> dict[str, str]:
         "REPRISE_PREVIOUS_CAUSE": row.previous_cause or "",
         "REPRISE_PREVIOUS_EXIT_CODE": "" if exit_code is None else str(exit_code),
         "REPRISE_CHECKPOINT": before.get("checkpoint", ""),
-        "REPRISE_STEP": str(before.get("step", "")),
+        "REPRISE_STEP": str(in_short(before.get("step", ""))),
         "REPRISE_PROJECT": row.project,
         "REPRISE_QUEUE": row.queue,
         "REPRISE_JOB_SET": row.job_set,

@@ -26,8 +26,8 @@ from sessions_app.admin.base import KnownOnly, OperatorAdmin, OwnPage, add_error
 from sessions_app.admin.budgets import budget_context
 from sessions_app.admin.cells import change_url, past
 from sessions_app.admin.theme import themed
-from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.core.errors import InvalidInput
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.forms import defaults
 from sessions_app.forms.defaults import DefaultsForm
 from sessions_app.forms.json_settings import BREAKER, breaker_field, budget_field

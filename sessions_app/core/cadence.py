@@ -82,12 +82,28 @@ class Cadence:
     def _of_cron(self, moment: datetime) -> Iterator[datetime]:
         local = moment.astimezone(ZoneInfo(self.time_zone))
         last = moment
-        for time in CronSim(MACROS.get(self.cron, self.cron), local):
+        for time in _Times(MACROS.get(self.cron, self.cron), local):
             at = time.astimezone(UTC)
             # In a repeated hour fixed times are those of its first pass, which may be over.
             if at > last:
                 last = at
                 yield at
+
+
+class _Times(CronSim):
+    """The times of an expression.
+
+    `CronSim` goes from hour to hour. Where clocks change by half an hour, as on Lord Howe Island,
+    it comes into the middle of an hour, and leaves out the times before.
+    """
+
+    def advance_hour(self) -> bool:
+        moved = super().advance_hour()
+        if moved and self.dt.tzinfo is not None and self.dt.minute:
+            begun = self.dt.astimezone(UTC) - timedelta(minutes=self.dt.minute)
+            local = begun.astimezone(self.dt.tzinfo)
+            self.dt = local if local.hour == self.dt.hour else self.dt
+        return moved
 
 
 def cron_written(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from retry.breakers import CLUSTER
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.eventlog.reading import LoggedEvent
 from sessions_app.models import SessionEvent
 from sessions_app.models.events import ARCHIVED
@@ -30,6 +31,8 @@ def _told(event: SessionEvent | LoggedEvent) -> dict[str, Any]:
     if event.type == ARCHIVED:
         return {}  # it holds the whole session, which is shown where sessions are
     data: dict[str, Any] = event.data
+    if "progress" in data:
+        data = {**data, "progress": in_short(data["progress"])}
     of_cluster = event.type.startswith("breaker.") and data["scope"] == CLUSTER
     return without_person(data) if of_cluster else data
 

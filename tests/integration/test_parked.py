@@ -95,6 +95,7 @@ def test_an_exhausted_chain_waits_in_its_own_list(at: Project, api: Api) -> None
     session = a_parked(at, park_for=60)
     shown = api.read(f"sessions/{session.pk}/")["retry_state"]
     assert (shown["state"], shown["reason"]) == ("parked", "rule_limit")
+    assert shown["held_for"] == "parked"
     assert shown["due_at"] is not None
     assert shown["max_attempts"] == 1
     (attempt,) = api.read(f"sessions/{session.pk}/attempts/")

@@ -190,6 +190,22 @@ def test_the_next_attempt_goes_on_at_the_newest_checkpoint(at: Project, played: 
     assert check_all() == []
 
 
+def test_a_huge_step_is_told_in_short(at: Project, played: Agent) -> None:
+    session = running(played, retried(at))
+    last = told(1e308, of=1e308, checkpoint="c", checkpoint_step=1e308)
+    assert played.report(session.pk, "ERROR", exit_code=1, progress=last) == "applied"
+    found = shown(session, at)
+    names = ("step", "of", "best_step", "checkpoint_step")
+    assert [repr(found[name]) for name in names] == ["1e+308"] * 4
+    api = Api(factories.token(factories.user(superuser=True)))
+    events = api.read(f"sessions/{session.pk}/events/")["results"]
+    (ended,) = [each for each in events if each["type"] == "session.error"]
+    assert repr(ended["data"]["progress"]["step"]) == "1e+308"
+    retries_dispatch()
+    running(played, Session.objects.get(parent=session))
+    assert played.answer["leases"][0]["environ"]["REPRISE_STEP"] == "1e+308"
+
+
 def test_a_lost_run_keeps_what_it_told(at: Project, played: Agent) -> None:
     session = running(played, retried(at))
     by_lease(played, news(played, session, 7, checkpoint="c", checkpoint_step=7))

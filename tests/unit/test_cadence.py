@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sessions_app.core.cadence import Cadence, cron_written, delay_of, time_zone_written, written
 
 BERLIN = ZoneInfo("Europe/Berlin")
+LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -45,6 +46,22 @@ def test_hours_with_a_star_go_by_elapsed_time() -> None:
         "03-31 04:00 CEST",
         "03-31 06:00 CEST",
     ]
+
+
+def test_clocks_that_change_by_half_an_hour() -> None:
+    def on(cron: str, day: datetime) -> list[str]:
+        found = Cadence(START, cron, "Australia/Lord_Howe").times(day, day + timedelta(days=1), 99)
+        return [f"{at.astimezone(LORD_HOWE):%H:%M%z}" for at in found]
+
+    # At 02:00 the clock goes back to 01:30 in April, and on to 02:30 in October.
+    back = datetime(2030, 4, 7, tzinfo=LORD_HOWE)
+    assert on("*/20 2 * * *", back) == ["02:00+1030", "02:20+1030", "02:40+1030"]
+    assert on("*/20 1 * * *", back) == [
+        *("01:00+1100", "01:20+1100", "01:40+1100", "01:40+1030"),
+    ]
+    forth = datetime(2030, 10, 6, tzinfo=LORD_HOWE)
+    assert on("*/20 2 * * *", forth) == ["02:40+1100"]
+    assert on("*/20 3 * * *", forth) == ["03:00+1100", "03:20+1100", "03:40+1100"]
 
 
 def test_who_asks_in_the_second_pass_of_an_hour_is_told_no_time_of_the_first() -> None:

@@ -60,8 +60,14 @@ class Spec:
     label: Annotated[list[str] | None, _option("A label; repeatable.", "KEY=VALUE")] = None
     cpu: Annotated[str | None, typer.Option(help="CPUs, such as 2 or 500m.")] = None
     memory: Annotated[str | None, typer.Option(help="Memory, such as 4Gi.")] = None
-    resource: Annotated[
-        list[str] | None, _option("Another resource; repeatable.", "NAME=QUANTITY")
+    resources: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resources",
+            "--resource",
+            metavar="NAME=QUANTITY",
+            help="Another resource; repeatable.",
+        ),
     ] = None
     timeout: Annotated[float | None, _option("Maximum run time of one attempt.", "SECONDS")] = None
     queue_timeout: Annotated[
@@ -105,7 +111,7 @@ class Spec:
             "secret_environ": secrets_named(self.secret_env),
             "labels": pairs("--label", self.label),
             "resources": {
-                **pairs("--resource", self.resource),
+                **pairs("--resources", self.resources),
                 **_given_only({"cpu": self.cpu, "memory": self.memory}),
             },
             "retry_policy": _given_only(self.retry_policy),

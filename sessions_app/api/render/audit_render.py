@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.audit.context import ENGINE
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.models import AuditLog
 
 

@@ -6,7 +6,7 @@ from retry.engine.decide import Mode
 from retry.engine.decision import GLOBAL_MAX_RETRIES
 from retry.policies.inline import Bounds
 from retry.policies.merge import Layer, MergedBounds, merge
-from sessions_app.api.requests.whole_numbers import in_short
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
 from sessions_app.in_force.retry_scope import settings_in_force

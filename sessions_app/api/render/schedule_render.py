@@ -7,8 +7,8 @@ from typing import Any
 from django.utils import timezone
 
 from sessions_app.api.render.by_shape import rendered
-from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.api.shapes import schedule_shapes as shapes
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.models import Schedule
 from sessions_app.selectors.schedules import tips_of
 from sessions_app.services.schedules.by_hand import Made

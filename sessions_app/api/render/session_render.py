@@ -16,10 +16,10 @@ from retry.policies.matching import NamedPolicy
 from retry.policies.merge import bounded
 from retry.units.durations import in_words
 from sessions_app.api.render.by_shape import rendered
-from sessions_app.api.requests.whole_numbers import in_short
 from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.core.states import GRANTED_RETRY, WAITING_RETRY, RetryState
+from sessions_app.core.stored_numbers import in_short
 from sessions_app.eventlog.reading import JobSet
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, scopes_of
@@ -169,7 +169,7 @@ def _session(
 
 def progress_json(session: Session) -> dict[str, Any] | None:
     """Return how far a session is or was; None if it told nothing."""
-    told = session.progress
+    told = in_short(session.progress)
     if told is None and session.live_progress is not None:
         told = json.loads(session.live_progress)
     if told is None:
@@ -227,7 +227,7 @@ def retry_state_json(
 
 
 def _held_for(session: Session, decision: RetryDecision | None) -> str | None:
-    if decision is None or session.retry_state != RetryState.HELD:
+    if decision is None or session.retry_state not in {RetryState.HELD, RetryState.PARKED}:
         return None
     return decision.held_for or SWITCH  # servers of the release before name no switch
 

@@ -27,6 +27,7 @@ def test_create_lays_options_over_a_file(
         "image: old\npriority: 5\nenviron: {A: '1', B: '2'}\nretry_policy: {max_retries: 1}\n"
     )
     flags = ["--env", "B=x=y", "--retries", "3", "--retry-delay", "1.5", "--memory", "1Gi"]
+    flags += ["--resources", "gpu=1", "--resource", "ephemeral-storage=2Gi"]
     result = command(
         "session", "create", "-f", str(path), "busybox", *flags, "-o", "name", "--", "echo", "-n"
     )
@@ -38,7 +39,7 @@ def test_create_lays_options_over_a_file(
         "priority": 5,
         "environ": {"A": "1", "B": "x=y"},
         "retry_policy": {"max_retries": 3, "retry_delay": 1.5},
-        "resources": {"memory": "1Gi"},
+        "resources": {"memory": "1Gi", "gpu": "1", "ephemeral-storage": "2Gi"},
         "command": ["echo", "-n"],
     }
 

@@ -289,6 +289,15 @@ def test_every_step_has_its_sentence(decision: Decision, sentence: str) -> None:
     assert sentence in sentences_of(decision)
 
 
+def test_an_end_without_containers_says_why_no_container_is_matched() -> None:
+    wanted = {"onExitCodes": {"operator": "In", "values": [1]}, "containerName": "main"}
+    policies = [named({"action": "Retry", "name": "ours", **wanted})]
+    says = "The end tells of no containers, so none has the containerName of a rule."
+    assert says in " ".join(sentences_of(decided(Termination(exit_code=1), named=policies)))
+    told = Termination(exit_code=1, containers=(a_container("other", 1),))
+    assert says not in " ".join(sentences_of(decided(told, named=policies)))
+
+
 def test_an_age_that_reads_like_its_limit_is_just_past_it() -> None:
     decision = decided(max_retries=1, jitter="none", max_chain_duration=659.9)
     sentence = "The retry would come due 11 min after the chain began, just past its limit."
