@@ -61,7 +61,14 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r"must be written 'domain/name'", "a list of addresses is what it learns from"),
     (_NOT_ACCEPTED, r"/events/ [^\0]*\"after: ", "Last-Event-ID is a header, of any text"),
     (_NOT_ACCEPTED, r"(under|over) the bound", "depends on the scope above"),
+    (_NOT_ACCEPTED, r"metadata.project: requires the domain", "depends on the other field"),
     (_NOT_ACCEPTED, r"is not a quantity like", "its text is read, a pattern says less"),
+    (
+        _NOT_ACCEPTED,
+        r"is less than 1Mi|must be a whole number, not \S+: only cpu|is above its limit of",
+        "what an amount may be depends on its name and on the other amounts",
+    ),
+    (_NOT_ACCEPTED, r"Linux starts no program", "JSON Schema counts characters, not bytes"),
     (_NOT_ACCEPTED, r"the name of a variable must not", "a pattern for keys says less"),
     (_NOT_ACCEPTED, r"must be longer than 0s", "a pattern for it would need a look ahead"),
     (_NOT_ACCEPTED, r"must be at most 8760h", "a duration is text, and its pattern says less"),
@@ -104,6 +111,11 @@ EXPECTED: list[tuple[str, str, str]] = [
         _NOT_REFUSED,
         r"`Last-Event-ID` in header",
         "the query wins, whatever a client goes on sending",
+    ),
+    (
+        _NOT_REFUSED,
+        r"retry-policies/[^\0]*armadaproject\.io/v",
+        "fields that only Armada knows are left out, with a warning",
     ),
     (_NOT_REFUSED, r'POST /api/v2/sessions/bulk/ [^\0]*"outcome":"refused"', "an outcome for each"),
 ]
