@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from django.conf import settings
 from pydantic import (
@@ -27,6 +27,7 @@ from podspec.resources import check
 from podspec.specification import problem
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.inline import InlinePolicy, dump_set
+from sessions_app.api.requests.program import Argument, Environ, EnvironChanges
 from sessions_app.api.requests.queries import ADDRESS_PATTERN, lowered
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -40,9 +41,6 @@ from sessions_app.services.sessions.submission import Submission
 MAX_SECONDS = 10 * 365 * 86_400
 MAX_REASON = 256
 MAX_CREATION_ID = 200
-MOST_ARGUMENT = 128 * 1024 - 1
-"""Most bytes of an argument, or of a variable with its name: Linux' MAX_ARG_STRLEN without NUL."""
-_VARIABLE = r"[^=\x00-\x1f\x7f]+"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _UNSEEN = (
@@ -89,33 +87,6 @@ def one_line(value: str) -> str:
     return value
 
 
-def _variable(value: str) -> str:
-    if not re.fullmatch(_VARIABLE, value):
-        raise ValueError(
-            "the name of a variable must not be empty, or contain '=' or control characters"
-        )
-    return value
-
-
-def _argument(value: str) -> str:
-    if (size := len(value.encode())) > MOST_ARGUMENT:
-        why = f"has {size:,} bytes; Linux starts no program with an argument of over "
-        raise ValueError(f"{why}{MOST_ARGUMENT:,} bytes: put it into a file")
-    return value
-
-
-_T = TypeVar("_T", str, "str | None")
-
-
-def _starts(environ: dict[str, _T]) -> dict[str, _T]:
-    """Return variables, each short enough for a program to be started with it."""
-    for name, value in environ.items():
-        if value is not None and (size := len(f"{name}={value}".encode())) > MOST_ARGUMENT:
-            why = f"{name} has {size:,} bytes with its name; Linux starts no program with a "
-            raise ValueError(f"{why}variable of over {MOST_ARGUMENT:,} bytes: put it into a file")
-    return environ
-
-
 def _quantity(value: object) -> object:
     parse_resource(value)  # type: ignore[arg-type]  # it checks the type
     return str(value)
@@ -160,13 +131,6 @@ Label = Annotated[
     AfterValidator(_label),
 ]
 Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
-Variable = Annotated[
-    StrictStr,
-    Field(min_length=1, max_length=256, json_schema_extra={"pattern": f"^{_VARIABLE}$"}),
-    AfterValidator(_variable),
-]
-Argument = Annotated[StrictStr, AfterValidator(_argument)]
-Environ = Annotated[dict[Variable, StrictStr], Field(max_length=4096), AfterValidator(_starts)]
 OneLine = Annotated[
     StrictStr,
     Field(json_schema_extra={"pattern": f"^[^{_UNSEEN}]*$"}),
@@ -399,10 +363,7 @@ class RetryChanges(StrictModel):
 
     image: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
     command: Annotated[list[Argument], Field(min_length=1, max_length=4096)] | None = None
-    environ: (
-        Annotated[dict[Variable, StrictStr | None], Field(max_length=4096), AfterValidator(_starts)]
-        | None
-    ) = None
+    environ: EnvironChanges | None = None
     secret_environ: Annotated[Environ | None, Field(repr=False)] = None
     """Secret variables to add or replace; the caller is who gave them then."""
     resources: Resources | None = None
