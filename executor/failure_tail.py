@@ -1,8 +1,21 @@
-"""The end of the output of what failed, from which the server takes the failure's signature."""
+"""The end of the output of what failed, from which the server takes the failure's signature.
+
+A runtime may print a dump of its threads that is far longer than that. What failed then stands at
+the head of the dump, so a part of the tail makes room for it.
+"""
+
+from collections.abc import Callable
 
 from executor.runs import RunFiles
+from runlines.dumps import start_of
 
 TAIL_BYTES = 16 * 1024
+HEAD_BYTES = 4 * 1024
+"""What is sent of the head of a dump: half of it stands before the first frame."""
+DUMP_BYTES = 4 * 1024 * 1024
+"""The head of a longer dump is not found."""
+_FIRST_LOOK = 64 * 1024
+_GROWTH = 8
 SEARCHED_BYTES = 64 * 1024 * 1024
 """The output of several ranks is searched for the failed one this far from its end."""
 BLOCK_BYTES = 1024 * 1024
@@ -11,19 +24,53 @@ BLOCK_BYTES = 1024 * 1024
 def failure_tail(files: RunFiles, rank: int | None = None) -> str:
     """Return the last 16 KiB of the output; of several ranks', that of this one.
 
-    Return "" if nothing was written, or if the rank's output is not near the end.
+    If they are the end of a longer dump, its head takes the place of the first 4 KiB. Return "" if
+    nothing was written, or if the rank's output is not near the end.
     """
     begin, end = 0, files.output_size()
     if rank is not None:
         begin, end = _place_of_rank(files, rank, end)
-    begin = max(begin, end - TAIL_BYTES)
-    return text_of(files.read_output(begin, end - begin))
+    return _text_of(lambda at, size: files.read_output(begin + at, size), end - begin)
 
 
-def text_of(tail: bytes) -> str:
-    """Return the last 16 KiB of these bytes as text."""
+def text_of(output: bytes) -> str:
+    """Return the same of an output of which these bytes are the end."""
+    return _text_of(lambda at, size: output[at : at + size], len(output))
+
+
+def goes_on_before(output: bytes) -> bool:
+    """Return whether an output of which these bytes are the end has a dump at their beginning."""
+    found = start_of(output[:-TAIL_BYTES], output[-TAIL_BYTES:])
+    return found is not None and not found.sure
+
+
+def _text_of(read: Callable[[int, int], bytes], size: int) -> str:
+    """Return the text; `read` gives the bytes of the output from a place on, so many at most."""
+    begin = max(0, size - TAIL_BYTES)
+    tail = read(begin, size - begin)
+    head = _head(read, begin, tail) if begin else b""
+    if head:
+        tail = head + b"\n" + tail[len(head) + 1 :].partition(b"\n")[2]
     # What was freed to save room reads as zeros.
-    return tail[-TAIL_BYTES:].lstrip(b"\0").decode("utf-8", "replace")
+    return tail.lstrip(b"\0").decode("utf-8", "replace")
+
+
+def _head(read: Callable[[int, int], bytes], end: int, tail: bytes) -> bytes:
+    """Return the head of the dump that goes on in the tail, with what stands just before it."""
+    size = _FIRST_LOOK
+    while True:
+        begin = max(0, end - size)
+        before = read(begin, end - begin)
+        found = start_of(before, tail)
+        if found is None:
+            return b""
+        if found.sure or begin == 0 or size >= DUMP_BYTES:
+            break
+        size *= _GROWTH
+    half = HEAD_BYTES // 2
+    # Only whole lines.
+    start = before.find(b"\n", found.at - half, found.at) + 1 if found.at > half else 0
+    return before[start : found.at + half].lstrip(b"\0").rpartition(b"\n")[0]
 
 
 def _place_of_rank(files: RunFiles, rank: int, size: int) -> tuple[int, int]:

@@ -27,8 +27,8 @@ TICK = 0.5
 CHUNK = 256 * 1024
 SMALLEST_CHUNK = 4096
 CHUNKS = 16
-KEPT = 4 * TAIL_BYTES
-"""Bytes of an output that stay though nobody wants more of it."""
+KEPT = 32 * TAIL_BYTES
+"""Bytes of an output that stay though nobody wants more of it: with a dump of many threads."""
 REPORT_WAITS = 3.0
 OUTPUT_WAITS = 600.0
 REFUSED_AS_A_WHOLE = frozenset({400, 404, 413, 422})

@@ -19,6 +19,7 @@ from retry.signatures.ranks import TELLS, Rank, generic_word, has_words, is_nois
 from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
 from retry.signatures.vague_lines import is_advice, is_count, is_sum, is_vague, telling_words
+from runlines.dumps import is_frame
 
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"
@@ -35,6 +36,7 @@ _MOST_JUDGED = 100
 """Lines that are judged at most, the last ones: a loop may print an error in each of its rounds."""
 
 
+_ENDING = 3
 _LED = 3
 _JUST = 6
 _NEAR = 16
@@ -63,6 +65,9 @@ def error_line(output: Output, passed_over: Container[int]) -> Failure | None:
     lines = output.lines
     best, chosen = Rank.NEVER, -1
     last = (at for at in reversed(range(len(lines))) if lines[at] and at not in passed_over)
+    if any(is_frame(line) for line in lines[-_ENDING:] if line):
+        # What failed is at the head of the dump.
+        last = (at for at in last if not is_frame(lines[at]))
     candidates = [*islice(last, _MOST_JUDGED)][::-1]
     for at, line in last_matching(lines, candidates, TELLS):
         rank = rank_of(line)

@@ -26,6 +26,7 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|^thread [0-9]+ panic: |^log message:$|^batch response: "
     # A message in YAML, in the lines below.
     r"|^\s*(?:error|message|reason): [|>][+-]?$"
+    r"|UnhandledPromiseRejectionWarning: "
 )
 _LOOKS_LIKE_ONE = compiled(rf"(?im){_LOOKS_LIKE_ONE_TEXT}")
 _WEAKER_TEXT = (
@@ -61,13 +62,16 @@ _NOISE = compiled(
     r"|(?i:\b(?:errors|failures) (?:are|can|may|might|usually|often)\b"
     r"|\bthis (?:error|failure) (?:is|can|may|might|usually|often|means|indicates|occurs)\b)"
 )
-# Events of Kubernetes, as kubectl lists them.
-_EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s")
+# No warnings in spite of their name: events of Kubernetes, as kubectl lists them, and Node's end.
+_EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s|\bUnhandledPromiseRejectionWarning: ")
 # What was tried again, and what rustc adds to an error: it tells why only if the error does not.
 _AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b|^\s*= (?:note|help): ")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
     r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
+    # Frames of Go, and threads of the JVM.
+    r"|^[\w./*()\[\]{}$@~-]+\.[\w.*()\[\]-]+\([0-9a-fx,?.{} ]*\)$|^goroutine [0-9]+ |^created by "
+    r"|^\"[^\"]*\" .*\b(?:prio|tid)=|^\s+- (?:locked|waiting|parking)"
     # What compilers say below an error: it is told with the error.
     r"|^(?:\[ERROR\])?\s{2,}(?:symbol|location|required|found|reason): "
     # Stacks of native code, of C++ without an address, and of Julia.
@@ -91,7 +95,8 @@ _NEVER = compiled(
     r"|^\[error\]\s(?:\s|\^|$|Total time: )|^Use --verbose_failures"
     r"|^\[ERROR\]\s*(?:$|->|\[Help|Re-run|To see)"
     r"|Look below for error|stacktrace below might|^[\s|]*\^[\s^~-]*(?:error here)?$"
-    r"|run with `?RUST_BACKTRACE"
+    r"|run with `?RUST_BACKTRACE|: Unhandled promise rejection\. This error originated"
+    r"|\bSet MCA parameter |\bmore process(?:es)? ha(?:s|ve) sent help message"
     r"|^[gn]?make(?:\[[0-9]+\])?: (?:Entering|Leaving|Nothing)"
     r"|^npm (?:ERR!|error)\s*(?:A complete log|This is probably|To see a list|.*_logs[/\\]"
     r"|npm run|$)"
@@ -126,8 +131,8 @@ _ADDED_TEXT = (
     r"|^error: aborting due to|^error: (?:subprocess-exited|metadata-generation)"
     r"|^fatal: (?:early EOF|index-pack failed|[Tt]he remote end hung up|fetch-pack)"
     r"|^fatal: Could not read from remote|^error: [0-9]+ bytes of body are still"
-    r"|^srun: error: \S+: tasks? |^srun: (?:Job step|Terminating|Force Terminated)"
-    r"|^slurmstepd: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*"
+    r"|^srun: error: \S+: tasks? |^srun: (?:Job step|Terminating|Force Terminated"
+    r"|launch/slurm: )|^slurmstepd: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*"
     r"|MPI_ABORT was invoked|invoking MPI_ABORT|MPI_ERRORS_ARE_FATAL|^with errorcode"
     r"|Primary job  ?terminated|mpirun (?:noticed|detected|has exited)|YOUR APPLICATION TERMINATED"
     r"|BAD TERMINATION|^Error termination\. Backtrace|\*\*\* End of error message"
@@ -197,6 +202,8 @@ _GENERIC = compiled(
     r"(?:non-?zero )?(?:exit )?(?:status|code)(?: code)?[ :=]*-?[0-9]+\.?$)"
     r"|ChildFailedError|torch\.distributed\.elastic.*failed|^srun: error: \S+: tasks? [^:]*: "
     r"(?:Exited|Killed|Terminated)|^(?:Error: |##\[error\])Process completed with"
+    r"|^srun: (?:Job step|Terminating|Force Terminated|launch/slurm: )"
+    r"|^slurmstepd: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*"
     r"|^npm (?:ERR!|error) (?:code ELIFECYCLE|Exit status|errno|\S+@\S+ )"
     r"|^Command .* returned non-zero exit status"
     r"|^subprocess\.CalledProcessError|^SystemExit|exits with return code = -?[0-9]+$"

@@ -15,13 +15,16 @@ from retry.signatures.error_lines import (
     last_line,
     npm_error,
 )
+from retry.signatures.gradle import gradle_error
 from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import MOST_MASKED, masked
 from retry.signatures.native_stacks import with_native_place
+from retry.signatures.nccl import with_warning
 from retry.signatures.ranks import Rank, generic_word, rank_of
 from retry.signatures.stacks import last_head
 from retry.signatures.tracebacks import Exceptions, Failure, exceptions_of, last_told, place_masked
 from retry.signatures.vague_lines import is_vague
+from runlines.dumps import is_frame
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200
@@ -119,8 +122,10 @@ def _text_of(outputs: tuple[str, ...], killed: bool) -> tuple[str, bool]:
     for source, output in enumerate(outputs, start=1):
         clusters = killed and source == len(outputs)
         failure = failure_in(output, errors_only=killed and not clusters)
-        signal = generic_word(failure.text) if failure is not None else None
-        if failure is None or (killed and signal is not None):
+        if failure is None or is_frame(b"\t" + failure.text):
+            continue
+        signal = generic_word(failure.text)
+        if killed and signal is not None and not failure.place:
             continue
         # The shell writes the number of the process and its command beside the signal.
         told = replace(failure, text=signal) if signal else failure
@@ -142,6 +147,10 @@ def failure_in(output: str, *, errors_only: bool = False) -> Failure | None:
     if not output:
         return None
     tail = end_of(output)
+    return with_warning(tail, _failure_in(tail, errors_only=errors_only))
+
+
+def _failure_in(tail: bytes, *, errors_only: bool) -> Failure | None:
     told = last_told(tail)
     if told is not None:
         return told
@@ -150,7 +159,7 @@ def failure_in(output: str, *, errors_only: bool = False) -> Failure | None:
     if exceptions.told is not None:
         return exceptions.told
     over = exceptions.passed_over
-    found = last_head(read) or npm_error(read) or gpu_line(read, over)
+    found = last_head(read) or npm_error(read) or gradle_error(read) or gpu_line(read, over)
     if found is not None:
         return with_native_place(read, found)
     line = with_native_place(read, _error_before_end(read, exceptions))

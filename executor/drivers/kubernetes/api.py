@@ -203,11 +203,13 @@ class Cluster:
         # With `limitBytes` the node would leave out the end of these lines, not their beginning.
         query = {"container": container, "tailLines": str(lines)}
         limits = aiohttp.ClientTimeout(total=self._answer_seconds, sock_connect=CONNECT_SECONDS)
-        end = b""
+        end = bytearray()
         async with self._answer("GET", f"{path}/log", query, timeout=limits) as answer:
             async for piece in answer.content.iter_any():
-                end = (end + piece)[-size:]
-        return end
+                end += piece
+                if len(end) > 2 * size:
+                    del end[:-size]
+        return bytes(end[-size:])
 
     async def call(
         self,

@@ -12,7 +12,7 @@ from executor.drivers.kubernetes.api_refusals import ApiRefusal, NotThere, Trans
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.log_copy import LogCopy
 from executor.drivers.kubernetes.pod_run import PodRun
-from executor.failure_tail import TAIL_BYTES
+from executor.failure_tail import TAIL_BYTES, goes_on_before, text_of
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ TAIL_LINES = 1000
 
 A node counts each 16 KiB of a longer line as one, so they have 16 MB at most.
 """
+DUMP_LINES = 20 * TAIL_LINES
+DUMP_BYTES = 1024 * 1024
+"""The same of a log that ends with a dump of many threads, whose lines are short, and the bytes of
+them that are in memory while its head is looked for."""
 NO_LOG = b"unable to retrieve container logs for "
 """What a kubelet serves in place of a log that is gone."""
 
@@ -75,10 +79,12 @@ class LogKeeper:
             run.failed_output = b""
 
         async def read() -> None:
-            end = await self._cluster.log_end(
-                run.path(name), container, lines=TAIL_LINES, size=TAIL_BYTES
-            )
-            run.failed_output = b"" if end.startswith(NO_LOG) else end
+            log_end = partial(self._cluster.log_end, run.path(name), container)
+            end = await log_end(lines=TAIL_LINES, size=2 * TAIL_BYTES)
+            if goes_on_before(end):
+                end = await log_end(lines=DUMP_LINES, size=DUMP_BYTES)
+            # Thousands of runs may wait for their report: keep no more than that needs.
+            run.failed_output = b"" if end.startswith(NO_LOG) else text_of(end).encode()
 
         if why := await self._fetch(run, name, read):
             log.info("cannot read the log of container %s of pod %s: %s", container, name, why)

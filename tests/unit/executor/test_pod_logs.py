@@ -15,6 +15,7 @@ from executor.drivers.kubernetes.pod_places import Place
 from executor.drivers.kubernetes.pod_run import Known, PodRun
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.drivers.protocol import Observation
+from executor.failure_tail import TAIL_BYTES
 from executor.runs import RunFiles
 
 
@@ -119,6 +120,23 @@ async def _kept(run: PodRun, logs: Any) -> None:
     aside = run.failed_aside
     assert aside is not None
     await LogKeeper(logs).keep_failed(run, *aside)
+
+
+def test_of_a_log_that_ends_with_a_long_dump_the_head_is_read_too() -> None:
+    side, main = _container("side", 2, 1), _container("main", 1, 2)
+    frames = b"".join(b"\tat org.example.Tree.walk(Tree.java:%d)\n" % n for n in range(9_000))
+    dump = b"step 3\n" * 9_000 + b"java.lang.StackOverflowError: bad tree\n" + frames
+
+    async def play() -> None:
+        run, logs = _failed(side, main), _Logs(dump[-2 * TAIL_BYTES :], dump)
+        await _kept(run, logs)
+        assert len(logs.asked) == 2
+        assert run.failed_output is not None
+        assert b"StackOverflowError: bad tree\n" in run.failed_output
+        # No more stays in memory than the report takes.
+        assert TAIL_BYTES - 200 < len(run.failed_output) <= TAIL_BYTES
+
+    asyncio.run(play())
 
 
 def test_the_log_of_another_container_that_failed_first_is_read() -> None:
