@@ -20,7 +20,7 @@ _ANY = compiled(
 )
 PROGRESS = compiled(r"[0-9]%|\.\.\.\s*$|[0-9] ?/ ?[0-9]|=\s*\S+.*=\s*\S")
 # `program: Words of a sentence`, without the numbers of progress.
-_SAYS = compiled(r"^\s*[A-Za-z][\w./+-]*: ([A-Za-z'\"`(-][^0-9=]*[^0-9=:.]\.?)$")
+_SAYS = compiled(r"^\s*(?:[Rr]ank [0-9]+|[A-Za-z][\w./+-]*): ([A-Za-z'\"`(-][^0-9=]*[^0-9=:.]\.?)$")
 _TELLING = 4
 _MUCH = 5
 

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from retry.signatures.engine import simple
+from retry.signatures.progress_bars import apart
 from retry.signatures.signs import LABEL, Sign, signs_in, signs_without_labels
 
 MOST_BYTES = 16 * 1024
@@ -28,6 +29,9 @@ class Output:
         signs = signs_in(text)
         if Sign.TERMINAL in signs or Sign.CONTROL in signs:
             text = _TERMINAL.sub(b"", text).translate(None, _CONTROL)
+            signs = signs_in(text)
+        if Sign.GLUED in signs:
+            text = apart(text)
             signs = signs_in(text)
         if Sign.LABEL in signs:
             text = _LABELS.sub(b"\n", b"\n" + text)[1:]

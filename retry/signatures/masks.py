@@ -8,6 +8,7 @@ from typing import Any
 
 from retry.signatures import replacements as to
 from retry.signatures.engine import Replace, SearchSet, compiled, replaced
+from retry.signatures.wordings import WORDINGS
 
 MOST_MASKED = 1_000
 """Bytes of a text that are looked at; after the masks, far fewer are kept."""
@@ -59,6 +60,7 @@ _HEX = r"[0-9a-fA-F]{6}"
 # What each step looks for, and before it what a text with that has in any case. Those are short, so
 # that one search for all of them keeps few states.
 _STEPS: tuple[tuple[str, Any, Replace], ...] = (
+    *WORDINGS,
     # Spark says first which task it was, at length.
     (
         r"stage failure: ",
@@ -331,11 +333,12 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     ),
     (
         (
-            r"(?i)(?:errno|code|status|signal|http|error|xid|return value|with ret)"
+            r"(?i)(?:errno|code|status|signal|http|error|xid|(?:return|exit) value|\bret|retval"
+            r"|\brc)"
             r"[\s:=\[({\"'/-]{0,5}[0-9]|occurred|xid"
         ),
         compiled(
-            r"(?i)((?:errno|code|status|signal|return value|\bwith ret"
+            r"(?i)((?:errno|code|status|signal|(?:return|exit) value|\b(?:rc|ret(?:val)?)[\s:=]"
             r"|\bhttp(?:/[0-9](?:\.[0-9])?)?|(?:\b|http)error(?: occurred)?|\bxid(?:\s*\([^)]*\))?)"
             r"[\s:=\[({\"'-]{0,4})(-?[0-9][\w.:/-]*)(\s[a-z]{3})?"
         ),

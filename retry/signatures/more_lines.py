@@ -26,6 +26,10 @@ _EMPTY = (b", host id:", b", request id:")
 _STACK_FOLLOWS = b"error stack:"
 _FRAME_OF_MPICH = simple(r"\w++\([0-9]++\)\.*+: ?+(.*)$")
 _MOST_FRAMES = 30
+# Open MPI tells first in which function it was, and some lines below what it was.
+_CALL_OF_OPEN_MPI = b"*** An error occurred in "
+_CLASS_OF_OPEN_MPI = compiled(r"\*\*\* (MPI_ERR_\w+.*)$")
+_NEAR = 5
 # The system's words for what it did not do, and nothing else: what it was stands above.
 _SYSTEM_ALONE = compiled(
     r"(?i)^\W*(?:\[?errno -?[0-9]+\]?\W*)?(?:no such file or directory|permission denied"
@@ -59,6 +63,8 @@ def with_more(lines: Sequence[bytes], at: int) -> Failure:
     line = lines[at].strip()
     if line.endswith(_STACK_FOLLOWS):
         return Failure(b" ".join([line, *_innermost(lines[at + 1 :])]), b"", at)
+    if _CALL_OF_OPEN_MPI in line and (found := _class_of_open_mpi(lines[at + 1 : at + _NEAR])):
+        return Failure(line + b": " + found, b"", at)
     if _SYSTEM_ALONE.search(line) is not None and (before := _before(lines, at)):
         return Failure(before + b": " + line, b"", at)
     if is_vague(line) and (fields := _fields(lines[at + 1 : at + 1 + _FIELDS])):
@@ -119,6 +125,11 @@ def _innermost(lines: Sequence[bytes]) -> list[bytes]:
     """Return what the last frame of MPICH's stack says: the frames above it only lead there."""
     frames = [*takewhile(bool, map(_FRAME_OF_MPICH.match, lines[:_MOST_FRAMES]))]
     return [said for frame in frames if frame and (said := frame.group(1).strip())][-1:]
+
+
+def _class_of_open_mpi(lines: Sequence[bytes]) -> bytes:
+    matches = (_CLASS_OF_OPEN_MPI.search(line) for line in lines)
+    return next((bytes(match.group(1)) for match in matches if match is not None), b"")
 
 
 def _before(lines: Sequence[bytes], at: int) -> bytes:

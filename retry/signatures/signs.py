@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from retry.signatures.engine import SearchSet, compiled, simple
+from retry.signatures.progress_bars import GLUED
 
 TIME = (
     r"\[?(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ]|[0-9]{2}/[0-9]{2}/[0-9]{2} )"
@@ -53,6 +54,7 @@ class Sign(IntEnum):
     NPM = 7
     GPU = 8
     NATIVE = 9
+    GLUED = 10
 
 
 _PATTERNS = {
@@ -67,6 +69,7 @@ _PATTERNS = {
     Sign.NPM: r"npm ",
     Sign.GPU: _GPU,
     Sign.NATIVE: _NATIVE,
+    Sign.GLUED: GLUED,
 }
 _FRAME = simple(r"\n[ \t]*+at ")
 _SET = SearchSet([_PATTERNS[sign] for sign in Sign])

@@ -52,6 +52,19 @@ def failures() -> list[Failure]:
     ]
 
 
+def kinds() -> list[tuple[str, list[str]]]:
+    """Return programs with the outputs of their failures, each as several runs print it."""
+    return [
+        (each["tool"], [run for text in each["texts"] for run in _runs(text.replace("␍", "\r"))])
+        for each in _read("kinds.yaml")
+    ]
+
+
+def _runs(text: str) -> list[str]:
+    others = VARIANTS if "«" in text else 0
+    return [_source(text), *(_other(text, number) for number in range(others))]
+
+
 def _listed(stem: str) -> list[Failure]:
     return [
         Failure(
