@@ -308,6 +308,14 @@ class Numbers:
     unfinished_bodies_per_address: int = variable(
         COUNT, 16, "the most unfinished bodies at one front from one address"
     )
+    large_body_bytes: int = variable(
+        COUNT,
+        192 * 1024 * 1024,
+        "the most bytes of bodies above 64 KiB that one front holds until their calls are answered",
+    )
+    large_body_bytes_per_caller: int = variable(
+        COUNT, 64 * 1024 * 1024, "the same of one user or executor"
+    )
     login_failures: int = variable(
         COUNT, 10, "wrong passwords of a user, or from an address, after which logins are refused"
     )

@@ -50,7 +50,7 @@ HELD = Gauge(
 )
 BODIES_ENDED = Counter(
     "reprise_http_bodies_ended",
-    "Bodies that did not come in time (408), or had to go since there were too many (503)",
+    "Calls that were answered before their bodies were complete",
     ["status"],
     registry=registry,
 )

@@ -15,44 +15,28 @@ from contextlib import closing, suppress
 from typing import Any
 
 from a2wsgi import WSGIMiddleware
-from django.conf import settings
 from django.db import Error, close_old_connections
 
 from loglines.context import bind
 from reprise import garbage
 from reprise.front import event_streams
-from reprise.front.bodies import (
-    BodyEndedError,
-    BodyTooSlowError,
-    SpooledBody,
-    Unfinished,
-    UploadSpeed,
-)
 from reprise.front.log_streams import Message, Receive, Send, request_id_in, send_log, wants_log
 from reprise.front.tail import Tail
+from reprise.front.uploads import Uploads
 from reprise.front.work_listener import WorkListener
 from reprise.http.call_limits import limited
 from reprise.monitoring import disk
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
-from sessions_app.api.http.addresses import client_address
 from sessions_app.api.http.parsing import parse_facts
-from sessions_app.api.http.problems import MEDIA_TYPE, exception_handler, problem
-from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES
-from sessions_app.instruments import BODIES_ENDED, HELD
+from sessions_app.api.http.problems import MEDIA_TYPE, exception_handler
+from sessions_app.instruments import HELD
 from sessions_app.services.access.tokens import token_find
 
 logger = logging.getLogger(__name__)
 
 LEASE = re.compile(r"/api/v2/executors/([^/]+)/lease/")
-SIMULATE = "/api/v2/retry-policies/simulate/"
-LONG_BODY = re.compile(
-    r"/api/v2/(executors/[^/]+/(lease|reports|return|logs)"
-    r"|sessions/bulk(-cancel|-preempt|-retry|-update)?|retry-policies/simulate)/"
-)
-"""Calls whose bodies may have many megabytes, and get more time."""
 BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
-MAX_BODY = 16 * 1024 * 1024
 LONGEST_EMPTY_ANSWER = 512
 """Maximum size in bytes of an answer without leases or stops."""
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -69,7 +53,7 @@ class Front:
         # Probes still answer when all other threads wait for the database.
         self._probes = WSGIMiddleware(wsgi, workers=PROBE_THREADS)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="front")
-        self._unfinished = Unfinished()
+        self._uploads = Uploads(self._in_thread)
         self._listener = WorkListener()
         self._tail = Tail()
 
@@ -100,30 +84,10 @@ class Front:
             # A body of such a request is not awaited.
             await self._wsgi(scope, _replay(b""), send)  # type: ignore[arg-type]
             return
-        body = await self._whole(scope, receive, send)
+        body = await self._uploads.whole(scope, receive, send)
         if body is not None:
             with closing(body):
                 await self._wsgi(_measured(scope, body.size), body.receive, send)  # type: ignore[arg-type]
-
-    async def _whole(self, scope: Message, receive: Receive, send: Send) -> SpooledBody | None:
-        """Return the body of a call, at most one byte more than the limit, for the view to refuse.
-
-        Return None if the client disconnected before the end, or got an error answer.
-        """
-        numbers = settings.REPRISE
-        limit = int(numbers["unfinished_bodies"])
-        per_address = int(numbers["unfinished_bodies_per_address"])
-        held = self._unfinished.place(
-            _address(scope), _upload_speed(scope), limit=limit, per_address=per_address
-        )
-        try:
-            async with held as place:
-                return await SpooledBody.read(receive, _limit(scope), place)
-        except BodyTooSlowError:
-            await _refuse(send, 408, "the body did not come in time")
-        except BodyEndedError:
-            await _refuse(send, 503, "too many calls are still sending their bodies; try again")
-        return None
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         task: asyncio.Task[None] | None = None
@@ -163,15 +127,15 @@ class Front:
         return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
 
     async def _lease(self, scope: Message, receive: Receive, send: Send) -> None:
-        spooled = await self._whole(scope, receive, send)
-        if spooled is None:
+        body = await self._uploads.whole(scope, receive, send)
+        if body is None:
             return
-        with closing(spooled):
-            body = spooled.bytes()
         answer = _Captured()
         seen = self._listener.wake_ups
-        await self._wsgi(_measured(scope, len(body)), _replay(body), answer.send)  # type: ignore[arg-type]
-        call = _held_call(body, answer)
+        # The body does not stay while the call is held.
+        with closing(body):
+            await self._wsgi(_measured(scope, body.size), body.receive, answer.send)  # type: ignore[arg-type]
+            call = _held_call(body.bytes, answer)
         if call is not None:
             name = str(LEASE.fullmatch(scope["path"])[1])  # type: ignore[index]
             bind(request_id=answer.request_id, executor=name)
@@ -214,14 +178,6 @@ class Front:
             gone.cancel()
 
 
-def _limit(scope: Message) -> int:
-    """Return the maximum bytes of a body to read; one that is too long is not read whole."""
-    if scope["path"] != SIMULATE:
-        return MAX_BODY
-    length = dict(scope["headers"]).get(b"content-length", b"0")
-    return BODY_LIMIT_BYTES if length.isdigit() and int(length) <= BODY_LIMIT_BYTES else MAX_BODY
-
-
 def _bearer(scope: Message) -> str:
     """Return the token of a request that the application has accepted."""
     sent = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
@@ -230,35 +186,6 @@ def _bearer(scope: Message) -> str:
 
 def _lease(scope: Message) -> bool:
     return LEASE.fullmatch(scope["path"]) is not None
-
-
-def _address(scope: Message) -> str:
-    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    peer = (scope.get("client") or ("",))[0]
-    return client_address(str(peer), forwarded[-1].decode("latin-1") if forwarded else "")
-
-
-def _upload_speed(scope: Message) -> UploadSpeed:
-    """Return the speed that the body of a call must have."""
-    numbers = settings.REPRISE
-    long = LONG_BODY.fullmatch(scope["path"]) is not None
-    seconds = numbers["long_body_timeout" if long else "body_timeout"]
-    return UploadSpeed(seconds, numbers["body_bytes_per_second"], numbers["body_grace"])
-
-
-async def _refuse(send: Send, status: int, why: str) -> None:
-    """Answer a call whose body is incomplete, and close the connection."""
-    BODIES_ENDED.labels(str(status)).inc()
-    logger.info("body ended", extra={"status": status})
-    body = json.dumps(problem(status, why)).encode()
-    headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-        *([(b"retry-after", b"1")] if status == 503 else []),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def _measured(scope: Message, size: int) -> Message:
@@ -281,14 +208,14 @@ def _replay(body: bytes) -> Receive:
     return receive
 
 
-def _held_call(body: bytes, answer: "_Captured") -> LeaseCall | None:
+def _held_call(body: Callable[[], bytes], answer: "_Captured") -> LeaseCall | None:
     """Return the call if its answer is empty and may wait, else None."""
     if answer.status != 200 or len(answer.body) > LONGEST_EMPTY_ANSWER:
         return None
     found = json.loads(answer.body)
     if found["leases"] or found["stops"]:
         return None
-    call = LeaseCall.model_validate(parse_facts(body))  # as the view read it
+    call = LeaseCall.model_validate(parse_facts(body()))  # as the view read it
     return call if call.wait_s > 0 else None
 
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 
-IN_MEMORY = 1024 * 1024
-"""Bytes of a body kept in memory; a longer one goes to a temporary file."""
+IN_MEMORY = 64 * 1024
+"""Bytes of a body that anybody may send. A longer one is admitted first, and goes to a file."""
 PIECE = 256 * 1024
 SETTLED = 1.0
 """Seconds after which an unfinished body may be ended to make room for a new one."""
@@ -26,6 +26,14 @@ class BodyTooSlowError(Exception):
 
 class BodyEndedError(Exception):
     """The body was ended because too many bodies were unfinished."""
+
+
+class BodyTooLongError(Exception):
+    """The body is longer than the call may have."""
+
+
+class NoRoomError(Exception):
+    """There was no room for a large body, of this caller or of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +130,69 @@ class Unfinished:
         return [each for each in self._places if self._counts[each.address] == most]
 
 
+class Room:
+    """The bytes of large bodies, from before they are read until their calls are answered."""
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+
+    async def take(
+        self, caller: str, size: int, *, limit: int, per_caller: int, seconds: float
+    ) -> Callable[[], None]:
+        """Wait for room for a body, of this caller and of all. Return what frees it again.
+
+        Raises `NoRoomError` after so many seconds.
+        """
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + seconds
+        while self._held[caller] + size > per_caller or self._held.total() + size > limit:
+            if loop.time() > give_up:
+                raise NoRoomError
+            await asyncio.sleep(TURN)
+        self._held[caller] += size
+        return lambda: self._free(caller, size)
+
+    def _free(self, caller: str, size: int) -> None:
+        self._held -= Counter({caller: size})  # drops what has come to 0
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the head of a call says of its body: its length, 0 if that is not said.
+
+    `limit` are the bytes that the call may have, `drain` those that are read of a refused one.
+    """
+
+    announced: int
+    limit: int
+    drain: int
+
+
+Admit = Callable[[], Awaitable[Callable[[], None]]]
+"""Waits for the room of a large body and returns what frees it, or raises why there is none."""
+
+
 class SpooledBody:
     """A complete body that can be received again, piece by piece. Close it to free its space."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  # closed by `close`
+        self._free: Callable[[], None] | None = None
         self.size = 0
         self._left: int | None = None
 
     @classmethod
-    async def read(cls, receive: Receive, limit: int, place: Place | None = None) -> Self | None:
-        """Return the body from `receive`, at most one byte more than `limit`.
+    async def read(
+        cls, receive: Receive, head: Head, admit: Admit, place: Place | None = None
+    ) -> Self | None:
+        """Return the body from `receive`; `admit` is asked before a large one is read.
 
-        Return None if the client disconnected before the end: half a body is useless.
+        Return None if the client disconnected before the end: half a body is useless. Raises
+        `BodyTooLongError`, or what `admit` raises, after the rest of the body was thrown away.
         """
         body = cls()
         try:
-            whole = await body._take(receive, limit, place)
+            whole = await body._take(receive, head, admit, place)
         except BaseException:
             body.close()
             raise
@@ -149,20 +203,36 @@ class SpooledBody:
         body._left = body.size
         return body
 
-    async def _take(self, receive: Receive, limit: int, place: Place | None) -> bool:
+    async def _take(self, receive: Receive, head: Head, admit: Admit, place: Place | None) -> bool:
         """Store what arrives; return False if the client disconnected."""
-        more = True
-        while more and self.size <= limit:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return False
-            piece = message.get("body", b"")[: limit + 1 - self.size]
-            self._file.write(piece)
-            self.size += len(piece)
-            more = message.get("more_body", False)
-            if place is not None:
-                place.come(self.size)
+        message: Message = {"more_body": True}
+        try:
+            await self._look(head.announced, head.limit, admit)
+            while message.get("more_body", False):
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return False
+                piece = message.get("body", b"")
+                self.size += len(piece)
+                await self._look(self.size, head.limit, admit)
+                self._file.write(piece)
+                if place is not None:
+                    place.come(self.size)
+        except Exception:
+            while message.get("more_body", False) and self.size < head.drain:
+                message = await receive()
+                self.size += len(message.get("body", b""))
+                if place is not None:
+                    place.come(self.size)
+            raise
         return True
+
+    async def _look(self, size: int, limit: int, admit: Admit) -> None:
+        """Refuse a body that is too long, and have a large one admitted."""
+        if size > limit:
+            raise BodyTooLongError
+        if size > IN_MEMORY and self._free is None:
+            self._free = await admit()
 
     async def receive(self) -> Message:
         """Return the next piece as an ASGI message; after the last one, a disconnect."""
@@ -175,10 +245,13 @@ class SpooledBody:
         return {"type": "http.request", "body": piece, "more_body": more}
 
     def bytes(self) -> bytes:
-        """Return the whole body at once."""
-        self._left = None
+        """Return the whole body at once, whatever of it was received before."""
+        self._file.seek(0)
         return self._file.read()
 
     def close(self) -> None:
-        """Free the memory or the file."""
+        """Free the memory or the file, and the room."""
         self._file.close()
+        if self._free is not None:
+            self._free()
+            self._free = None

@@ -219,6 +219,10 @@ class Stack:
             return "too slow"
         return None if done.returncode == 0 else done.stdout + done.stderr
 
+    def pid(self, name: str) -> int:
+        """The process of a service."""
+        return self._running[name].process.pid
+
     def stop(self, name: str) -> tuple[Program, int, float]:
         """SIGTERM, as Docker sends it: what it was, exit code, seconds until it had ended."""
         program = self._running.pop(name)

@@ -27,7 +27,7 @@ from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.postgres_binaries import directories
 from reprise.standalone.postgres_password import password_file
 from reprise.worker.broker import KINDS
-from tests.acceptance import slow_calls
+from tests.acceptance import floods, slow_calls
 from tests.acceptance.broker import private_broker
 from tests.acceptance.compose import FILE, Stack, instructions, interpolated, seconds, variables
 from tests.acceptance.running import (
@@ -492,6 +492,30 @@ def test_a_slow_sender_holds_nobody_up(production: Production) -> None:
     assert {status for status, _ in polls} == {200}
     assert max(seconds for _, seconds in polls) > 9
     assert log.split() == [str(each + 1) for each in range(slow_calls.SECONDS + 3)]
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.slow
+@together
+def test_large_bodies_of_strangers_are_kept_nowhere(production: Production) -> None:
+    """And those of one caller only as far as its budget goes. Each gets a clear answer."""
+    if not production.has_ingress:
+        unavailable("no caddy for this machine in the development tools")
+    port, stack = int(production.ports["ingress"]), production.stack
+    before = {name: floods.memory(stack.pid(name)) for name in ("ingress", "front")}
+    for secret, chunked in (("", False), ("rpr_unknown", True)):
+        answers = floods.simulations(port, secret, chunked=chunked)
+        # The calls of the executor come from the same address, and the oldest body has to go.
+        assert answers.keys() <= {"401", "503"}
+        assert answers["401"] >= floods.MANY - 4
+    for name, bytes_before in before.items():
+        assert floods.memory(stack.pid(name)) - bytes_before < 64 * floods.MIB, name
+    # One after the other, as long as those that wait are patient.
+    answers = floods.simulations(port, production.token)
+    assert answers.keys() <= {"400", "503"}
+    assert answers["400"] >= 1
+    for name, bytes_before in before.items():
+        assert floods.memory(stack.pid(name)) - bytes_before < 128 * floods.MIB, name
 
 
 @pytest.mark.rabbitmq

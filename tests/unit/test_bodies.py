@@ -1,13 +1,21 @@
-"""Bodies that are read to their end before anybody works on them."""
+"""Bodies that are read to their end before anybody works on them, and how much of them is held."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from reprise.front.app import MAX_BODY, SIMULATE, Front
-from reprise.front.bodies import IN_MEMORY, PIECE, SpooledBody
-from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES
+from reprise.front.bodies import (
+    IN_MEMORY,
+    PIECE,
+    BodyTooLongError,
+    Head,
+    NoRoomError,
+    Room,
+    SpooledBody,
+)
+
+ANY = Head(0, 10**9, 10**9)
 
 
 def sent(*pieces: bytes, gone: bool = False) -> Any:
@@ -23,6 +31,10 @@ def sent(*pieces: bytes, gone: bool = False) -> Any:
         return messages.pop(0)
 
     return receive
+
+
+async def nobody_asks() -> Any:
+    return lambda: None
 
 
 async def received(body: SpooledBody) -> list[bytes]:
@@ -41,7 +53,7 @@ def test_a_body_comes_out_as_it_went_in(size: int) -> None:
     content = content[:size]
 
     async def run() -> None:
-        body = await SpooledBody.read(sent(content[:7], content[7:]), 10**9)
+        body = await SpooledBody.read(sent(content[:7], content[7:]), ANY, nobody_asks)
         assert body is not None
         assert body.size == size
         pieces = await received(body)
@@ -53,43 +65,73 @@ def test_a_body_comes_out_as_it_went_in(size: int) -> None:
 
 
 def test_half_a_body_is_none() -> None:
-    assert asyncio.run(SpooledBody.read(sent(b"half", gone=True), 10**9)) is None
-
-
-def test_of_a_body_that_is_too_long_one_byte_more_is_kept() -> None:
-    body = asyncio.run(SpooledBody.read(sent(b"123456", b"789"), 5))
-    assert body is not None
-    assert body.bytes() == b"123456"
-    body.close()
+    assert asyncio.run(SpooledBody.read(sent(b"half", gone=True), ANY, nobody_asks)) is None
 
 
 @pytest.mark.parametrize(
-    ("path", "announced", "size", "passed_on"),
+    ("announced", "drain", "left"),
     [
-        ("/api/v2/sessions/", None, MAX_BODY + 5, MAX_BODY + 1),
-        (SIMULATE, None, MAX_BODY + 5, MAX_BODY + 5),
-        (SIMULATE, MAX_BODY + 5, MAX_BODY + 5, MAX_BODY + 5),
-        # It is refused anyway: no more is read than its sender must have got rid of.
-        (SIMULATE, BODY_LIMIT_BYTES + 1, MAX_BODY + 5, MAX_BODY + 1),
+        (0, 9, 1),  # the rest is thrown away, up to so much
+        (9, 9, 1),
+        (9, 0, 3),  # nothing is read
     ],
 )
-def test_the_part_of_a_body_that_is_passed_on(
-    path: str, announced: int | None, size: int, passed_on: int
-) -> None:
-    read: list[int] = []
+def test_a_body_that_is_too_long_is_not_kept(announced: int, drain: int, left: int) -> None:
+    receive = sent(b"123456", b"789", b"")
 
-    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        read.append(len(environ["wsgi.input"].read()))
-        start_response("204 No Content", [])
-        return []
+    async def run() -> int:
+        with pytest.raises(BodyTooLongError):
+            await SpooledBody.read(receive, Head(announced, 5, drain), nobody_asks)
+        count = 0
+        while (await receive())["type"] != "http.disconnect":
+            count += 1
+        return count
 
-    async def send(_message: Any) -> None:
-        pass
+    assert asyncio.run(run()) == left
 
-    headers = [] if announced is None else [(b"content-length", b"%d" % announced)]
-    scope = {
-        "type": "http", "method": "POST", "path": path, "query_string": b"",
-        "http_version": "1.1", "headers": headers,
-    }  # fmt: skip
-    asyncio.run(Front(application)(scope, sent(b"x" * size), send))
-    assert read == [passed_on]
+
+@pytest.mark.parametrize("announced", [0, IN_MEMORY + 2])
+def test_a_large_body_is_admitted_once_and_its_room_is_freed(announced: int) -> None:
+    told: list[str] = []
+
+    async def admit() -> Any:
+        told.append("in")
+        return lambda: told.append("out")
+
+    async def run() -> None:
+        pieces = sent(b"x" * IN_MEMORY, b"y", b"z")
+        body = await SpooledBody.read(pieces, Head(announced, 10**9, 0), admit)
+        assert body is not None
+        assert told == ["in"]
+        body.close()
+        body.close()
+        gone = await SpooledBody.read(sent(b"x" * IN_MEMORY, b"y", gone=True), ANY, admit)
+        assert gone is None
+
+    asyncio.run(run())
+    assert told == ["in", "out"] * 2
+
+
+def test_a_small_body_is_not_asked_about() -> None:
+    async def admit() -> Any:
+        raise AssertionError
+
+    body = asyncio.run(SpooledBody.read(sent(b"x" * IN_MEMORY), ANY, admit))
+    assert body is not None
+    assert body.bytes() == b"x" * IN_MEMORY
+    body.close()
+
+
+def test_room_is_of_each_caller_and_of_all() -> None:
+    async def run() -> None:
+        room = Room()
+        limits: Any = {"limit": 10, "per_caller": 6, "seconds": 0.1}
+        free = await room.take("ann", 6, **limits)
+        for who, size in (("ann", 1), ("bob", 5)):
+            with pytest.raises(NoRoomError):
+                await room.take(who, size, **limits)
+        await room.take("bob", 4, **limits)
+        asyncio.get_running_loop().call_later(0.2, free)
+        await room.take("cid", 6, **{**limits, "seconds": 60})
+
+    asyncio.run(run())

@@ -31,7 +31,7 @@ def answered(body: bytes) -> _Captured:
     ],
 )
 def test_a_call_that_the_view_took_is_held(body: bytes) -> None:
-    call = _held_call(body, answered(NOTHING))
+    call = _held_call(lambda: body, answered(NOTHING))
     assert call is not None
     assert (call.incarnation, call.wait_s) == (7, 3)
 

@@ -16,7 +16,7 @@ from sessions_app.api.requests.queries import query_of
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.simulate import shapes
 from sessions_app.api.simulate.body import SimulateBody
-from sessions_app.api.simulate.parser import SimulateCall, SimulateParser
+from sessions_app.api.simulate.parser import BODY_LIMIT_BYTES, SimulateCall, SimulateParser
 from sessions_app.api.simulate.render import simulation_text
 from sessions_app.api.simulate.run import simulated, take_slot
 from sessions_app.authorization import Action, authorize
@@ -38,6 +38,7 @@ class SimulateView(RestView):
 
     actions: ClassVar = {"POST": Action.POLICY_SIMULATE}
     asks_when_writing = True
+    body_limit = BODY_LIMIT_BYTES
     parser_classes = (SimulateParser,)
 
     @extend_schema(
