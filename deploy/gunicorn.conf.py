@@ -38,6 +38,8 @@ control_socket_disable = True
 # ones that close them. Idle ones hold no thread.
 keepalive = 620
 accesslog = None
+# Only REPRISE_TRUSTED_PROXIES decides whose headers are believed.
+forwarded_allow_ips = ""
 
 
 def post_worker_init(worker: object) -> None:  # noqa: ARG001  # gunicorn's hook

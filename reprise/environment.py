@@ -89,8 +89,10 @@ class Server:
         0,
         "seconds for which a browser that came once uses HTTPS only (HSTS); 0: not sent",
     )
-    trust_proxy: bool = variable(
-        FLAG, False, "trust the header `X-Forwarded-Proto`; the proxy must always set it"
+    trusted_proxies: tuple[str, ...] = variable(
+        listed(NETWORK),
+        (),
+        "addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed",
     )
     csrf_trusted_origins: tuple[str, ...] = variable(
         listed(ORIGIN), (), "other origins from which forms are accepted"

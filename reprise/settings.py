@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import fields
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 
 import dj_database_url
@@ -26,7 +27,9 @@ ALLOWED_HOSTS = list(GIVEN.allowed_hosts)
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = GIVEN.https
 SECURE_HSTS_SECONDS = GIVEN.hsts_seconds
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if GIVEN.trust_proxy else None
+# The middleware removes this header of whoever is not trusted.
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+TRUSTED_PROXIES = tuple(map(ip_network, GIVEN.trusted_proxies))
 CSRF_TRUSTED_ORIGINS = list(GIVEN.csrf_trusted_origins)
 
 INSTALLED_APPS = [
@@ -50,6 +53,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "reprise.http.forwarded.Forwarded",
     "reprise.http.request_log.RequestLog",
     "reprise.http.page_security.PageSecurity",
     "reprise.http.call_limits.CallLimits",

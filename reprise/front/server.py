@@ -38,7 +38,7 @@ class Server(uvicorn.Server):
             access_log=False,
             timeout_graceful_shutdown=grace,
             server_header=False,
-            # Only REPRISE_TRUST_PROXY decides whose forwarded addresses are believed.
+            # Only REPRISE_TRUSTED_PROXIES decides whose forwarded addresses are believed.
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             **options,

@@ -30,7 +30,7 @@ from sessions_app.instruments import BODIES_ENDED
 logger = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-ROOM_SECONDS = 8.0
+ROOM_SECONDS = 5.0
 """Seconds that a large body waits for room; below `body_grace`, so that it is not too slow then."""
 
 

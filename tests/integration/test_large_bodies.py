@@ -38,6 +38,13 @@ def limits(settings: Any) -> Any:
 
 
 @pytest.fixture
+def new_process() -> Iterator[None]:
+    throttle._kept.clear()
+    yield
+    throttle._kept.clear()
+
+
+@pytest.fixture
 def ann() -> str:
     return token(user("ann", superuser=True))
 
@@ -84,8 +91,8 @@ def test_a_stranger_who_asks_first_sends_nothing(port: int) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.usefixtures("new_process")
 def test_strangers_are_refused_for_a_while(limits: Any, port: int) -> None:
-    throttle._kept.clear()
     limits(anonymous_requests_per_minute=1)
     found = [post(port, SIMULATE, b" " * MIB) for _ in range(3)]
     assert [each.status_code for each in found] == [401, 429, 429]

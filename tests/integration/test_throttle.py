@@ -1,6 +1,7 @@
 """Limits of calls a minute: over several processes, cheap below them, a clear 429 above."""
 
 from collections.abc import Iterator
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ def test_behind_a_trusted_proxy_it_is_the_address_that_the_proxy_saw(
     limits: Any, settings: Any
 ) -> None:
     limits(anonymous=1)
-    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.TRUSTED_PROXIES = (ip_network("127.0.0.0/8"),)
     http = Api().http
     for seen, expected in (("10.0.0.1", 401), ("10.0.0.1", 429), ("10.0.0.2", 401)):
         answer = http.get(f"/api/v2/{WHO}", headers={"X-Forwarded-For": f"192.0.2.1, {seen}"})

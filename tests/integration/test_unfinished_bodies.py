@@ -4,6 +4,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from ipaddress import ip_network
 from typing import Any
 
 import httpx
@@ -25,7 +26,7 @@ def limits(settings: Any) -> Any:
         settings.REPRISE = {**settings.REPRISE, **numbers}
 
     # The proxy is trusted: tests play clients at many addresses.
-    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    settings.TRUSTED_PROXIES = (ip_network("127.0.0.0/8"),)
     return change
 
 

@@ -118,6 +118,12 @@ def test_commands_are_those_of_compose(name: str) -> None:
     assert given.get("PGOPTIONS") == COMPOSE[name]["environment"].get("PGOPTIONS")
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_memory_is_limited_as_by_compose(name: str) -> None:
+    limit = main(name)["resources"]["limits"]["memory"]
+    assert limit.lower().removesuffix("i") == interpolated(COMPOSE[name]["mem_limit"], {})
+
+
 @pytest.mark.parametrize("name", [name for name in PARTS if name not in {"migrate", "ingress"}])
 def test_nothing_starts_before_the_migrations(name: str) -> None:
     (first,) = pod(name)["spec"]["initContainers"]
@@ -159,7 +165,7 @@ def test_every_setting_exists() -> None:
     assert given.keys() <= known | caddy
     assert read(Environment, given)[1] == []
     env = {each["name"] for each in main("ingress")["env"]}
-    assert env - caddy == {"XDG_DATA_HOME", "XDG_CONFIG_HOME"}
+    assert env - caddy == {"GOMEMLIMIT", "XDG_DATA_HOME", "XDG_CONFIG_HOME"}
     assert caddy - env == {"HEALTH_PORT"}
 
 

@@ -1,6 +1,7 @@
 """The address from which a call comes, as far as it can be trusted."""
 
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -15,10 +16,26 @@ def client_address(peer: str, forwarded: str) -> str:
     """Return the address of a client; for IPv6 its network.
 
     `peer` is the other end of the connection, `forwarded` the header `X-Forwarded-For`. The header
-    counts only if the proxy is trusted, which adds its last entry.
+    counts only if it comes from a trusted proxy, which adds its last entry.
     """
-    client = forwarded.rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
+    client = forwarded.rpartition(",")[2].strip() if is_proxy(peer) else ""
     return _network(client) or _network(peer) or UNKNOWN
+
+
+def is_proxy(peer: str) -> bool:
+    """Return whether the other end of a connection is a proxy whose headers are believed."""
+    return _is_within(peer, settings.TRUSTED_PROXIES)
+
+
+@lru_cache(maxsize=1024)
+def _is_within(peer: str, networks: tuple[IPv4Network | IPv6Network, ...]) -> bool:
+    try:
+        address = ip_address(peer)
+    except ValueError:
+        return False
+    # A server that listens for both kinds sees IPv4 addresses so.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return any((mapped or address) in each for each in networks)
 
 
 def request_address(request: HttpRequest) -> str:
