@@ -1,7 +1,9 @@
 """The bodies of calls at a front: read whole before a thread works on them, within limits."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -32,6 +34,9 @@ logger = logging.getLogger(__name__)
 Message = dict[str, Any]
 ROOM_SECONDS = 5.0
 """Seconds that a large body waits for room; below `body_grace`, so that it is not too slow then."""
+
+
+LINGER_SECONDS = 2.0
 
 
 class NoRoom(APIException):
@@ -83,7 +88,7 @@ class Uploads:
             await _refuse(send, TooSlow("the body did not come in time"))
         except BodyEndedError:
             why = "too many calls are still sending their bodies; try again"
-            await _refuse(send, NoRoom(why))
+            await _refuse(send, NoRoom(why), meanwhile=_linger(receive))
         except Exception as error:  # noqa: BLE001  # what is no refusal is raised again
             await _refuse(send, error)
         return None
@@ -151,8 +156,18 @@ def _view(path: str) -> Any:
         return None
 
 
-async def _refuse(send: Any, error: Exception) -> None:
-    """Answer a call whose body is incomplete, and close the connection."""
+async def _linger(receive: Any) -> None:
+    """Throw away for a moment what a client still sends, so that it sees its answer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while (await receive()).get("more_body", False):
+                pass
+
+
+async def _refuse(
+    send: Any, error: Exception, *, meanwhile: Coroutine[Any, Any, None] | None = None
+) -> None:
+    """Answer a call whose body is incomplete, wait for `meanwhile`, and close the connection."""
     answer: HttpResponseBase | None = exception_handler(error, {})
     if not isinstance(answer, JsonResponse):
         raise error
@@ -166,4 +181,7 @@ async def _refuse(send: Any, error: Exception) -> None:
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    if meanwhile is not None:
+        await meanwhile
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

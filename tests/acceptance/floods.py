@@ -28,7 +28,7 @@ def memory(pid: int) -> int:
 def simulations(port: int, secret: str = "", *, chunked: bool = False) -> Counter[str]:
     """Send sixteen simulations of 60 MiB at the same time; the status of each answer.
 
-    `cut` is one whose body took longer than the proxy waits.
+    `cut` is one that did not read its answer before the proxy closed the connection.
     """
     head = CALL + (f"Authorization: Bearer {secret}\r\n" if secret else "")
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {SIZE}"

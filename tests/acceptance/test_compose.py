@@ -570,15 +570,14 @@ def test_large_bodies_of_strangers_are_kept_nowhere(production: Production) -> N
     before = {name: floods.memory(stack.pid(name)) for name in ("ingress", "front")}
     for secret, chunked in (("", False), ("rpr_unknown", True)):
         answers = floods.simulations(port, secret, chunked=chunked)
-        # The calls of the executor come from the same address, and the oldest body has to go.
-        assert answers.keys() <= {"401", "503"}, answers
+        # The calls of the executor come from the same address, and an older body has to go.
+        assert answers.keys() <= {"401", "503", "cut"}, answers
         assert answers["401"] >= floods.MANY - 4
     for name, bytes_before in before.items():
         assert floods.memory(stack.pid(name)) - bytes_before < 64 * floods.MIB, name
-    # One after the other, and those that have waited for too long are told so. A few seconds of the
-    # proxy are not enough for them all.
+    # One after the other, and those that have waited for too long are told so.
     answers = floods.simulations(port, production.token)
-    assert answers.keys() <= ({"400", "503"} if slow_calls.SECONDS > 60 else {"400", "503", "cut"})
+    assert answers.keys() <= {"400", "503", "cut"}, answers
     assert answers["400"] >= 1
     for name, bytes_before in before.items():
         assert floods.memory(stack.pid(name)) - bytes_before < 128 * floods.MIB, name

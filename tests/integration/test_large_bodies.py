@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx
@@ -164,6 +164,27 @@ def test_a_burst_of_large_bodies_waits_for_room(limits: Any, port: int, ann: str
     with ThreadPoolExecutor(12) as pool:
         found = pool.map(lambda _: post(port, BULK, b"{".ljust(2 * MIB), ann), range(12))
         assert {each.status_code for each in found} == {400}
+
+
+def test_whoever_has_to_go_for_others_hears_so(limits: Any, port: int, ann: str) -> None:
+    """Also if it is sending all the time, as fast as it can."""
+    limits(unfinished_bodies_per_address=1)
+    with ExitStack() as stack:
+        bearer = f"Authorization: Bearer {ann}"
+        first = begin(port, stack, head(SIMULATE, 60 * MIB, bearer))
+        until_there = time.monotonic() + 1.5
+        while time.monotonic() < until_there:
+            first.sendall(b" " * 1024)
+            time.sleep(0.01)
+        begin(port, stack, head(SIMULATE, 60 * MIB, bearer))
+        first.setblocking(False)
+        received, patience = b"", time.monotonic() + PATIENCE
+        while not received and time.monotonic() < patience:
+            with suppress(BlockingIOError):
+                first.send(b" " * 65_536)
+            with suppress(BlockingIOError):
+                received = first.recv(65_536)
+        assert received.startswith(b"HTTP/1.1 503 ")
 
 
 def test_a_body_that_never_fits_is_too_large(limits: Any, port: int, ann: str) -> None:
