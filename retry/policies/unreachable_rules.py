@@ -1,7 +1,7 @@
 """Unreachable rules: an earlier rule always matches first."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from retry.policies.documents import ExitCodes, PolicyDocument, Rule
 
@@ -24,6 +24,32 @@ def unreachable_rules(document: PolicyDocument) -> list[str]:
                 f"spec.rules[{earlier}] ({_called(rules[earlier])}) matches before"
             )
     return warnings
+
+
+class Hidden(NamedTuple):
+    """A rule that never decides in an order of policies, and the one that matches before it."""
+
+    rule: str
+    policy: str
+    before: str
+
+
+def hidden_rules(document: PolicyDocument, earlier: Sequence[PolicyDocument]) -> list[Hidden]:
+    """Return the rules of a policy before which a rule of the `earlier` policies always matches."""
+    hidden = []
+    for rule in document.spec.rules or ():
+        covering = next(
+            (
+                Hidden(_called(rule), policy.metadata.name, _called(wide))
+                for policy in earlier
+                for wide in policy.spec.rules or ()
+                if _covers(wide, rule)
+            ),
+            None,
+        )
+        if covering is not None:
+            hidden.append(covering)
+    return hidden
 
 
 def _called(rule: Rule) -> str:

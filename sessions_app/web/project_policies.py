@@ -12,8 +12,7 @@ from django.shortcuts import redirect
 from retry.policies.fields import SIGNATURE
 from sessions_app.api.render.policy_render import revision_json
 from sessions_app.authorization import Action
-from sessions_app.core.errors import Conflict, InvalidInput, NotFound, Outdated
-from sessions_app.core.versions import Expected
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound
 from sessions_app.forms.policy_document import EXAMPLE, PolicyForm
 from sessions_app.forms.policy_rules import may_be_retried, policy_for
 from sessions_app.forms.revisions import difference
@@ -24,7 +23,6 @@ from sessions_app.models import RetryPolicy, RetryPolicyRevision
 from sessions_app.selectors.policies import (
     policies_in_scope,
     policy_get,
-    queue_get,
     queues_visible,
     reading_of,
     revisions_current,
@@ -37,7 +35,6 @@ from sessions_app.services.resources.policies import (
     policy_apply,
     policy_delete,
 )
-from sessions_app.services.resources.queues import queue_save, queue_version
 from sessions_app.web.failure_rules import (
     new_policy_text,
     policy_of_known_failures,
@@ -95,7 +92,7 @@ def _row(
     return {
         "id": policy.pk,
         "name": policy.name,
-        "address": _address(place, policy),
+        "address": policy_address(place, policy),
         "scope": policy.scope,
         "rules": len(reading_of(revision).document.spec.rules or ()),
         "warnings": len(reading_of(revision).warnings),
@@ -106,7 +103,7 @@ def _row(
     }
 
 
-def _address(place: Place, policy: RetryPolicy) -> str:
+def policy_address(place: Place, policy: RetryPolicy) -> str:
     level = "project" if policy.project_id else "domain" if policy.domain_id else "cluster"
     query = "" if level == "project" else f"?of={level}"
     return place.address("project-policy", policy.name) + query
@@ -123,17 +120,17 @@ def policy_new(request: HttpRequest, place: Place) -> HttpResponse:
     known = policy_of_known_failures(place) if signature and request.method == "GET" else None
     if known is not None:
         messages.info(request, "A rule for this failure is in the text: saved, it decides.")
-        return redirect(f"{_address(place, known)}?{urlencode({'signature': signature})}")
+        return redirect(f"{policy_address(place, known)}?{urlencode({'signature': signature})}")
     return _editor(request, place, None)
 
 
 @of_project(Action.PROJECT_READ)
 def policy(request: HttpRequest, place: Place, name: str) -> HttpResponse:
     """Show the editor of a policy. Those of the domain and the cluster can be tried, not saved."""
-    return _editor(request, place, _found(request, place, name))
+    return _editor(request, place, policy_found(request, place, name))
 
 
-def _found(request: HttpRequest, place: Place, name: str) -> RetryPolicy:
+def policy_found(request: HttpRequest, place: Place, name: str) -> RetryPolicy:
     """Return the policy, of the scope that `?of=` says. Raises `NotFound`."""
     domain = place.project.domain.name
     scopes: dict[str, tuple[str | None, str | None]] = {
@@ -287,7 +284,7 @@ def _say(request: HttpRequest, made: Applied, was: int | None) -> None:
 @of_project(Action.PROJECT_READ)
 def revision(request: HttpRequest, place: Place, name: str, number: int) -> HttpResponse:
     """Show one revision and what it changed; a POST restores it as a new revision."""
-    found = _found(request, place, name)
+    found = policy_found(request, place, name)
     own = found.project_id == place.project.pk
     if number >= MOST_REVISION:
         raise Http404
@@ -310,7 +307,7 @@ def revision(request: HttpRequest, place: Place, name: str, number: int) -> Http
         difference=difference(before, text) if before else None,
         earlier=known.get(number - 1),
         later=known.get(number + 1),
-        scope_query=_address(place, found).partition("?")[2],
+        scope_query=policy_address(place, found).partition("?")[2],
         restores=own and number != found.revision and place.may(Action.POLICY_WRITE),
     )
 
@@ -332,24 +329,6 @@ def _restore(
         return redirect(place.address("project-policy-revision", found.name, old.revision))
     _say(request, made, found.revision)
     return redirect(place.address("project-policy", found.name))
-
-
-@of_project(Action.QUEUE_WRITE, methods=("POST",))
-def use(request: HttpRequest, place: Place, name: str) -> HttpResponse:
-    """Let a queue of the project name a policy, after those that it names."""
-    found = _found(request, place, name)
-    queue = queue_get(place.project, request.POST.get("queue", "").replace("\0", ""))
-    expected = Expected(frozenset([queue_version(queue)]))
-    if found.name not in queue.retry_policies:
-        queue.retry_policies = [*queue.retry_policies, found.name]
-    try:
-        queue_save(queue, by=place.actor.name, fields=["retry_policies"], expected=expected)
-    except (InvalidInput, Outdated) as error:
-        messages.error(request, f"Not done: {error}.")
-    else:
-        text = f"Sessions that are submitted to {queue.name} from now on follow {found.name}."
-        messages.success(request, text)
-    return redirect(_address(place, found))
 
 
 @of_project(Action.POLICY_WRITE)

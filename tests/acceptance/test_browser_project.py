@@ -138,6 +138,8 @@ def test_a_lead_finds_out_why_it_failed_and_makes_the_project_retry_it(
     page.wait_for_selector("#draft-rules >> text=more")
     page.click("button[value=save]")
     page.click("text=Use it in default")
+    browser.fit_for_all("project-policy-use")
+    page.click("button.primary >> text=Use it first")
     page.wait_for_selector(".messages .success")
     again = factories.settle(factories.start(factories.submit(project, owner=lead)), exit_code=75)
     browser.open(f"{live_server.url}/sessions/{again.pk}/")

@@ -260,6 +260,8 @@ class TestFromAFailureToAPolicy:
         saved = lead.post(f"{AT}new/", {"text": text, "act": "save"}, follow=True)
         assert "No queue of this project names it" in words(saved)
         name = RetryPolicy.objects.get().name
+        asked = lead.get(f"{AT}at/{name}/use/?queue=default")
+        assert f"{name}/{found['name']} 1" in words(asked)
         used = lead.post(f"{AT}at/{name}/use/", {"queue": "default"}, follow=True)
         assert f"submitted to default from now on follow {name}" in words(used)
         assert Queue.objects.get(project=project).retry_policies == [name]
@@ -284,6 +286,47 @@ class TestFromAFailureToAPolicy:
         for queue in ("none", "\0"):
             assert lead.post(f"{AT}at/strict/use/", {"queue": queue}).status_code == 404
         assert lead.post(f"{AT}at/none/use/", {"queue": "default"}).status_code == 404
+
+    def test_before_it_is_saved_the_page_says_who_decides_first(
+        self, project: Project, lead: Client
+    ) -> None:
+        """A policy behind one that matches first was dead, and its trial had promised otherwise."""
+        any_code = {"operator": "NotIn", "values": [255]}
+        wide = {"name": "wide", "action": "Fail", "onExitCodes": any_code}
+        three = {"operator": "In", "values": [3]}
+        narrow = {"name": "three", "action": "Retry", "onExitCodes": three}
+        factories.named_policy("infra", project=project, rules=[wide])
+        factories.named_policy("ours", project=project, rules=[narrow])
+        Queue.objects.filter(project=project).update(retry_policies=["infra"])
+        for _ in range(2):
+            factories.settle(factories.start(factories.submit(project)), exit_code=3)
+        other = factories.queue(project, "other")
+        factories.settle(factories.start(factories.submit(project, queue=other.name)), exit_code=3)
+        address = f"{AT}at/ours/use/?queue=default"
+        behind = words(lead.get(address))
+        assert "The order then: infra, ours " in behind
+        assert "three: infra/wide matches before" in behind
+        assert "infra/wide 2" in behind
+        assert "ours/three 0 (never)" in behind
+        before = words(lead.get(f"{address}&after=:first"))
+        assert "The order then: ours , infra" in before
+        assert "matches before" not in before
+        assert "ours/three 2" in before
+        sent = {"queue": "default", "after": ":first"}
+        saved = lead.post(f"{AT}at/ours/use/", sent, follow=True)
+        assert "from now on follow ours, infra" in words(saved)
+        assert Queue.objects.get(project=project, is_default=True).retry_policies == [
+            "ours",
+            "infra",
+        ]
+
+    def test_a_place_that_is_gone_is_not_guessed(self, project: Project, lead: Client) -> None:
+        factories.named_policy("ours", project=project, rules=RULES)
+        asked = lead.post(f"{AT}at/ours/use/", {"queue": "default", "after": "gone"})
+        assert "names no policy gone now" in words(asked)
+        stale = {"queue": "default", "after": ":first", "version": "0"}
+        assert "Not done" in words(lead.post(f"{AT}at/ours/use/", stale))
+        assert Queue.objects.get(project=project).retry_policies == []
 
     def test_the_page_takes_a_fixed_number_of_statements(
         self, project: Project, lead: Client

@@ -1,5 +1,6 @@
 """Simulation of a change of policies on a project's own past. Nothing is written."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,7 +30,7 @@ from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.in_force.shared_budgets import postponing_budget, spent_budgets
 from sessions_app.locks import database_now
-from sessions_app.models import Project, Session
+from sessions_app.models import Project, Queue, Session
 from sessions_app.selectors.past_chains import (
     Area,
     PastChain,
@@ -209,6 +210,42 @@ def simulate_on_sample(
     for _ in simulate(cases(), tally):
         pass
     return OnSample(tally.history_summary(), len(chains), bool(naming))
+
+
+class InQueue(NamedTuple):
+    """What a queue's policies would have decided in an order, on a sample of its past chains."""
+
+    chains: int
+    """Number of chains of the queue in the sample."""
+    changed: int
+    """Number of chains that would have ended otherwise."""
+    first: Counter[str]
+    """How many failures each rule decides first, as `policy/rule`; "" for the inline policy."""
+
+
+def simulate_in_queue(queue: Queue, names: Sequence[str], *, how: Sampling = SAMPLING) -> InQueue:
+    """Try an order of policies on a sample of the queue's recent chains.
+
+    Policies that the sessions added themselves come behind, as they do in new chains. Takes a fixed
+    number of statements; the present settings apply, but for the kill switches.
+    """
+    sampled = chains_sampled(queue.project_id, database_now(), how)
+    chains = [chain for chain in sampled if chain.past.place.queue_id == queue.pk]
+    scope = retry_scopes([queue.project_id])[queue.project_id]
+    orders = {chain.names: tuple(dict.fromkeys([*names, *chain.names])) for chain in chains}
+    found = named_policies((queue.project_id, each) for each in orders.values())
+    policies = found.get(queue.project_id, {})
+
+    def cases() -> Iterator[tuple[Past, Rulebook]]:
+        for chain in chains:
+            own = applied(policies, orders[chain.names])
+            yield chain.past, Draft(named=own).over(rulebook_of(chain, own, scope))
+
+    tally, first = Tally(), Counter[str]()
+    for each in simulate(cases(), tally):
+        if isinstance(each, Attempt) and each.decision is not None:
+            first[each.decision.rule or ""] += 1
+    return InQueue(len(chains), len(tally.changed), first)
 
 
 class FromHere(NamedTuple):
