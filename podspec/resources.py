@@ -14,6 +14,8 @@ CPU, MEMORY = "cpu", "memory"
 _BYTES = (MEMORY, "ephemeral-storage", "hugepages-")
 LEAST_BYTES = 2**20
 """The least bytes that somebody asks for: less is a mistake in the unit."""
+MOST_FAULTS = 5
+"""Most amounts that one error tells of."""
 GROUPS = ("requests", "limits")
 Amounts = dict[str, Decimal]
 Unparsed = Mapping[str, Any]
@@ -50,11 +52,14 @@ def check(resources: object) -> None:
 
 def amounts_check(amounts: Mapping[str, Any]) -> None:
     """Raise ValueError, in words for the user, unless each of these is a sensible amount."""
+    faults = []
     for name, amount in amounts.items():
         try:
             read_amount(name, amount)
         except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+            faults.append(f"{name}: {error}")
+    if faults:
+        raise ValueError("; ".join(faults[:MOST_FAULTS]))
 
 
 def read_amount(name: str, text: str | float) -> Decimal:

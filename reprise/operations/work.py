@@ -180,7 +180,8 @@ def budgets(found: Sequence[BudgetSpent]) -> Iterator[Problem]:
         told = "retries over it wait for room" if waits else "chains that fail there end"
         yield Problem(
             "budget_spent",
-            Severity.WARNING,
+            # Its window may last for an hour more, while nothing waits for it.
+            Severity.WARNING if each.held or not waits else Severity.NOTICE,
             f"The shared retry budget of {whose} is spent: {told}.",
             subject=each.name,
             since=each.spent_since,

@@ -26,7 +26,7 @@ from sessions_app.services.resources.retry_config import layer_version, retry_de
 from sessions_app.web.form_fields import shown_field
 from sessions_app.web.parts import Column, Empty, Field, Listing
 from sessions_app.web.project_frame import Place, of_project, page
-from sessions_app.web.project_submissions import refuse_field
+from sessions_app.web.project_submissions import refuse_field, switch_field
 from sessions_app.web.project_would_get import would_get_form
 from sessions_app.web.visitor import visitor
 
@@ -115,6 +115,7 @@ def _context(
         "refused": refused,
         "switch": settings.mode.value,
         "refuse": refuse_field(settings),
+        "switch_field": switch_field(settings),
         "would_get": would_get_form("") if may_submit else None,
         "would_get_address": place.address("project-would-get"),
     }

@@ -155,11 +155,11 @@ class RetryChangesForm(forms.Form):
 
     def clean(self) -> None:
         """Check what is asked for, as a call of the API is checked."""
-        changed = {name: self.cleaned_data.get(name) for name in self.changed_data}
+        # The other fields are checked, too, so that all mistakes are told at once.
+        right = [name for name in self.changed_data if name not in self.errors]
+        changed = {name: self.cleaned_data.get(name) for name in right}
         reason = changed.pop("reason", "")
         changed.pop("downstream", None)
-        if self.errors:
-            return
         try:
             body = SessionRetry.model_validate({"changes": changed, "reason": reason})
         except ValidationError as error:

@@ -44,6 +44,7 @@ _OF_A_SESSION = [
 _OF_A_PROJECT = [
     path("", project_defaults.defaults, name="project"),
     path("submissions/", project_submissions.submissions, name="project-submissions"),
+    path("retries/", project_submissions.retries, name="project-retries"),
     path("would-get/", project_would_get.would_get, name="project-would-get"),
     path("policies/", project_policies.policies, name="project-policies"),
     path("policies/new/", project_policies.policy_new, name="project-policy-new"),

@@ -275,7 +275,12 @@ def test_spent_budgets_tell_what_they_hold_and_lead_to_their_forms(at: Project, 
         "acme/work": said.format("acme/work", waits),
         "acme/work/one": said.format("acme/work/one", ends),
     }
-    assert {each["severity"] for each in seen.values()} == {"warning"}
+    # Only what holds or ends something is a warning.
+    assert {name: each["severity"] for name, each in seen.items()} == {
+        "cluster": "notice",
+        "acme/work": "warning",
+        "acme/work/one": "warning",
+    }
     assert all(each["since"] for each in seen.values())
     client = operator()
     page = client.get("/operations/").content.decode()

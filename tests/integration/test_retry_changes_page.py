@@ -179,6 +179,20 @@ def test_what_is_wrong_is_said_at_its_field(
     assert not Session.objects.filter(parent=session).exists()
 
 
+def test_all_mistakes_are_told_at_once(lead: Client, project: Project) -> None:
+    session = failed(project)
+    wrong = sent(command="a 'b", resources="cpu=x\ngpu=0.5", retry_policy="max_retries: -1")
+    page = lead.post(address(session), wrong).content.decode()
+    for why in (
+        "A quote has no end.",
+        "cpu: &#x27;x&#x27; is not a quantity",
+        "gpu: must be a whole number",
+        "retry_policy.max_retries (line 1): must be between 0",
+    ):
+        assert why in page
+    assert Session.objects.count() == 1
+
+
 def test_refusals_are_said_and_change_nothing(lead: Client, project: Project) -> None:
     session = failed(project)
     lead.post(address(session), sent(image="train:2"))

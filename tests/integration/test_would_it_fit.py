@@ -222,3 +222,20 @@ def test_the_page_of_the_project_sets_it_and_tells(
     assert RetrySettings.objects.get(project=at).refuse_unfittable is True
     client.force_login(factories.user("vera", project=at, role=Role.VIEWER))
     assert client.post(f"{page}submissions/", {"refuse_unfittable": ""}).status_code == 403
+
+
+def test_the_page_of_the_project_holds_its_retries_and_lets_them_go(
+    played: Agent, at: Project, client: Any, owner: User
+) -> None:
+    page = "/projects/acme/work/"
+    client.force_login(owner)
+    assert 'id="switch"' in client.get(page).content.decode()
+    for mode, told in (("paused", "Retries are <strong>paused</strong> here."), ("on", "")):
+        done = client.post(f"{page}retries/", {"mode": mode}, follow=True).content.decode()
+        assert f"Retries of acme/work are {mode}." in done
+        assert RetrySettings.objects.get(project=at).mode == mode
+        assert told in done
+    client.post(f"{page}retries/", {"mode": "x"})
+    assert RetrySettings.objects.get(project=at).mode == "on"
+    client.force_login(factories.user("vera", project=at, role=Role.VIEWER))
+    assert client.post(f"{page}retries/", {"mode": "off"}).status_code == 403

@@ -33,6 +33,7 @@ from reprise_client.cli.get import delete, describe, get
 from reprise_client.cli.graph import graph
 from reprise_client.cli.progress import progress
 from reprise_client.cli.report import report as report_command
+from reprise_client.cli.retries import retries
 from reprise_client.cli.run import run
 from reprise_client.cli.simulate import simulate
 from reprise_client.cli.spec import BehindDashes
@@ -117,6 +118,7 @@ app.command()(update)
 app.command()(get)
 app.command()(describe)
 app.command()(delete)
+app.command()(retries)
 app.command()(simulate)
 app.command()(top)
 app.command()(failures)
