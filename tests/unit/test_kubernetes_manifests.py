@@ -268,10 +268,63 @@ def test_pods_named_in_a_rule_exist() -> None:
     assert opened == ports
 
 
+def _may(path: str, way: str, labels: dict[str, str], other: tuple[str, str], port: int) -> bool:
+    """Return whether the network policies of a kustomization let a pod with these labels talk this
+    way (`ingress` or `egress`) with pods of a namespace and a component, on a port of a pod."""
+    namespace, component = other
+    for policy in objects(path, "NetworkPolicy").values():
+        selector = policy["spec"]["podSelector"].get("matchLabels", {})
+        if not selector.items() <= labels.items():
+            continue
+        for rule in policy["spec"].get(way, ()):
+            ports = {each["port"] for each in rule.get("ports", ())}
+            peers = rule.get("from" if way == "ingress" else "to", [{}])
+            named = [
+                not each
+                or (
+                    each.get("namespaceSelector", {}).get("matchLabels", {})
+                    == {"kubernetes.io/metadata.name": namespace}
+                    and each["podSelector"]["matchLabels"].get(COMPONENT) == component
+                )
+                for each in peers
+            ]
+            if any(named) and (not ports or port in ports):
+                return True
+    return False
+
+
+COMPONENT = "app.kubernetes.io/component"
+
+
+def test_server_and_executor_of_one_cluster_may_talk() -> None:
+    url = settings("example/one-cluster/executor", "executor")["REPRISE_URL"]
+    assert url == "http://ingress.reprise.svc"
+    (service,) = (each for name, each in objects("server", "Service").items() if name == "ingress")
+    (port,) = service["spec"]["ports"]
+    assert port["port"] == 80
+    (pods,) = (each for each in main("ingress")["ports"] if each["name"] == port["targetPort"])
+    number = pods["containerPort"]
+    executor, ingress = {COMPONENT: "executor"}, {COMPONENT: "ingress"}
+    for path, may in (("example/executor", False), ("example/one-cluster/executor", True)):
+        assert _may(path, "egress", executor, ("reprise", "ingress"), number) is may
+        assert not _may(path, "egress", executor, ("reprise", "web"), 8000)
+        assert _may(path, "egress", executor, ("kube-system", "dns"), 53)
+    server = "example/one-cluster/server"
+    assert _may(server, "ingress", ingress, ("reprise-executor", "executor"), number)
+    allowed = settings(server, "settings")["REPRISE_ALLOWED_HOSTS"].split(",")
+    assert {"reprise.example.org", "ingress.reprise.svc"} <= {*allowed}
+
+
+@pytest.mark.parametrize("proxy", ["example/one-cluster/server"], indirect=True)
+def test_the_proxy_answers_executors_of_the_same_cluster(proxy: str) -> None:
+    assert _answer(proxy, Host="ingress.reprise.svc") == b"http"
+
+
 @pytest.fixture
-def proxy(tmp_path: Path) -> Iterator[str]:
+def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The proxy as the manifests start it, before something that answers with the scheme that it
-    was told; its address."""
+    was told; its address. The parameter is the path of a kustomization."""
+    path = getattr(request, "param", "server")
     caddy = Path(sys.executable).with_name("caddy")
     if not caddy.exists():
         unavailable("no caddy for this machine in the development tools")
@@ -280,9 +333,15 @@ def proxy(tmp_path: Path) -> Iterator[str]:
     ports = [str(each) for each in free_ports(3)]
     data = settings("server", "caddyfile")["Caddyfile"]
     (tmp_path / "Caddyfile").write_text(data.replace("web:8000", f"127.0.0.1:{echo.server_port}"))
-    container = main("ingress")
+    (container,) = (
+        each["spec"]["containers"][0]
+        for each in pods_of(rendered(path))
+        if each["metadata"]["labels"][COMPONENT] == "ingress"
+    )
     given = {each["name"]: each.get("value") for each in container["env"]}
-    given |= {"REPRISE_HOST": "reprise.example.org", "XDG_DATA_HOME": str(tmp_path)}
+    hosts = str(given["REPRISE_HOST"] or "reprise.example.org")
+    given["REPRISE_HOST"] = hosts.replace("$(PUBLIC_HOST)", "reprise.example.org")
+    given |= {"XDG_DATA_HOME": str(tmp_path)}
     given |= {"XDG_CONFIG_HOME": str(tmp_path)}
     given |= dict(zip(("HTTP_PORT", "HTTPS_PORT", "HEALTH_PORT"), ports, strict=True))
     words = [word.replace("/etc/caddy", str(tmp_path)) for word in container["command"]]
@@ -315,6 +374,7 @@ def _answer(url: str, **headers: str) -> bytes | None:
         return None
 
 
+@pytest.mark.parametrize("proxy", ["server", "example/one-cluster/server"], indirect=True)
 def test_the_proxy_believes_the_clusters_entrance(proxy: str) -> None:
     """And answers probes by itself, which ask by the address of the pod."""
     assert _answer(proxy) == b""

@@ -39,6 +39,8 @@ AT_ONCE = 32
 FORCED_SECONDS = 60.0
 REMEMBERED_SECONDS = 600.0
 RETIRE_SECONDS = 0.05
+REMOVALS_WAIT, LOGS_WAIT = 20.0, 3.0
+"""Longest times in seconds for which removals, and logs, wait until no pod has to be created."""
 
 
 class PodKeeper:
@@ -70,7 +72,7 @@ class PodKeeper:
             abandon=self._abandon,
             pass_on=self._news,
         )
-        self._troubles = ClusterTrouble(self._cluster, self._make_on)
+        self._troubles = ClusterTrouble(self._cluster, self._runs.wake_unmade)
         self._classes = PriorityClasses(self._cluster, settings.priority_classes)
         self._creator = PodCreator(
             *(settings, self._cluster, self._calls, self._troubles, self._classes),
@@ -132,7 +134,7 @@ class PodKeeper:
     def retire(self) -> None:
         """Give back the runs of which surely nothing exists; then `retired` is true."""
         self._creator.retiring = True
-        self._make_on()
+        self._runs.wake_unmade()
         self._spawn(self._watch_retire)
 
     async def _watch_retire(self) -> None:
@@ -186,17 +188,10 @@ class PodKeeper:
             await self._abandon(run, failed)
             return
         run.created = True
-        run.place.note_made(run.files)
         held_back, run.held_back = run.held_back, []
         for each in held_back:
             self._pass_on(run, each)
         self._news(run, run.tracker.stop() if run.stopping else [])
-
-    def _make_on(self) -> None:
-        """Wake the runs whose pods could not be created: it may work now."""
-        for run in self._runs:
-            if not run.created:
-                run.touch()
 
     async def _abandon(self, run: PodRun, verdict: Observation) -> None:
         """End a run of which not all pods could be created, once none of its other pods is left."""
@@ -216,7 +211,7 @@ class PodKeeper:
         Nothing waits for this.
         """
         if run.known:
-            await self._runs.lull()
+            await self._runs.lull(REMOVALS_WAIT)
         for name in list(run.known):
             backoff = pauses()
             while name in run.known and not await self._remover.remove(
@@ -237,10 +232,7 @@ class PodKeeper:
     @property
     def misses_pods(self) -> bool:
         """Return whether pods that were made are missing."""
-        return any(
-            run.created and not run.tracker.ended and len(run.known) < len(run.names)
-            for run in self._runs
-        )
+        return any(run.misses_pods for run in self._runs)
 
     def listed(self, listed: Listed) -> None:
         """Compare what is there with what should be."""
@@ -313,7 +305,7 @@ class PodKeeper:
         run.known[name] = known
         run.touch()
         if known.started and run.log is None:
-            run.log = self._spawn(self._logs.keep, run)
+            run.log = self._spawn(self._keep_log, run)
         if known.hurried_since(before):
             run.asked_at[name] = boottime()
         if run.reclaimed and known.awaits_secret and not known.ran and run.verdict is None:
@@ -321,6 +313,13 @@ class PodKeeper:
             self._spawn(self._abandon, run, run.verdict)
         if known.only_held and not known.over and not known.bound:
             self._once(run, f"held {name}", self._remover.unhold_deleted, run, name)
+
+    async def _keep_log(self, run: PodRun) -> None:
+        """Copy the log of a run of which a container has started."""
+        await self._runs.lull(LOGS_WAIT)
+        if run.created:
+            run.place.note_made(run.files)
+        await self._logs.keep(run)
 
     def _stray(self, key: LeaseKey, pod: Object) -> None:
         """Report a pod of a run that this agent does not know.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from executor.drivers.kubernetes import pod_names
@@ -10,14 +10,16 @@ from executor.drivers.kubernetes.pod_manifest import Manifest
 from executor.runs import RunFiles
 
 _SIZE = "REPRISE_CLUSTER_SIZE"
+_MADE = "made"
+"""The name of an empty file: it costs less than another record."""
 
 
 @dataclass(frozen=True)
 class Place:
     """The namespace of a lease's pods, and their names and planned nodes by rank.
 
-    `made`: all of these pods have existed. Otherwise the agent that was to create them may have
-    died before.
+    `made`: all of these pods have existed, and one has started. Otherwise the agent that was to
+    create them may have died before.
     """
 
     namespace: str
@@ -50,16 +52,17 @@ class Place:
     @classmethod
     def read(cls, files: RunFiles) -> "Place | None":
         """Return the place that the run's files tell; None if they tell none."""
-        record = files.read_process() or {}
-        return cls(**record) if record else None
+        record = files.read_process()
+        return cls(**record, made=(files.path / _MADE).exists()) if record else None
 
     def write(self, files: RunFiles) -> None:
-        files.write_record(asdict(self))
+        files.write_record({"namespace": self.namespace, "pods": self.pods, "nodes": self.nodes})
 
-    def note_made(self, files: RunFiles) -> None:
+    @staticmethod
+    def note_made(files: RunFiles) -> None:
         """Record that all pods exist. Without this note the next agent looks for them."""
         with suppress(OSError):  # a full disk must not end what still works
-            replace(self, made=True).write(files)
+            (files.path / _MADE).touch(mode=0o600)
 
 
 def is_size(variable: Mapping[str, Any]) -> bool:

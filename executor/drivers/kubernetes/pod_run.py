@@ -209,6 +209,11 @@ class PodRun:
         return (name, container) if aside else None
 
     @property
+    def misses_pods(self) -> bool:
+        """Return whether pods that were made are missing."""
+        return self.created and not self.tracker.ended and len(self.known) < len(self.names)
+
+    @property
     def stopping(self) -> bool:
         return self.grace is not None
 

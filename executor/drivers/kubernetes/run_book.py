@@ -11,9 +11,6 @@ from executor.drivers.kubernetes.pod_run import PodRun
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
 from executor.runs import RunFiles
 
-LULL_SECONDS = 20.0
-"""Longest time in seconds for which removals wait until no pod has to be created."""
-
 
 class RunBook:
     """All calls are on the loop that serves. To iterate gives the runs of that moment."""
@@ -56,7 +53,13 @@ class RunBook:
         if not self._unmade:
             self._lull.set()
 
-    async def lull(self) -> None:
-        """Wait until no pod has to be created, for at most `LULL_SECONDS`."""
+    def wake_unmade(self) -> None:
+        """Wake the runs whose pods could not be created: it may work now."""
+        for run in self:
+            if not run.created:
+                run.touch()
+
+    async def lull(self, seconds: float) -> None:
+        """Wait until no pod has to be created, for at most so many seconds."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._lull.wait(), LULL_SECONDS)
+            await asyncio.wait_for(self._lull.wait(), seconds)
