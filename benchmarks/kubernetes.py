@@ -15,6 +15,10 @@ binds each pod and ends it. The floors differ in what the nodes do with their po
   to do only one call for each pod, against six of ours and the nodes' work;
 * `ratio_bare_create_concurrent`: the same, to the best of 1, 8 and 32 calls at once.
 
+`ratio_create_150` and `ratio_create_300` are the seconds until so many pods of sessions that were
+submitted at once exist, divided by those of the same loop, its pods on the same nodes. The times
+are those of the API server's audit log.
+
 The long form has three rounds, the concurrent floors, and 10,000 pods in waves, with the executor's
 memory after each 1,000. `memory_growth` is the last value divided by that after 2,000 pods.
 
@@ -32,6 +36,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -51,6 +56,7 @@ PODS = 1_000
 WARM = 50
 ROUNDS = 3
 AT_ONCE = (1, 8, 32)
+BURSTS = (150, 300)
 WAVE = 500
 MEMORY_PODS = 10_000
 MEMORY_STEP = 1_000
@@ -121,6 +127,28 @@ class Bench:
         _until(lambda: self._empty(namespace))
         return pods / float(took.stdout)
 
+    def creation_seconds(self, pods: int) -> tuple[float, float]:
+        """Return the seconds for the creation of so many pods: ours from the submission on, and
+        those of the bare loop."""
+        bare = self._creations(lambda: self.bare(pods, 1, OURS))
+        began = time.time()
+        ours = self._creations(lambda: self.run(pods))
+        return ours[-1][1] - began, bare[-1][1] - bare[0][0]
+
+    def _creations(self, work: Callable[[], object]) -> list[tuple[float, float]]:
+        """Return when each call that creates a pod began and ended while `work` is done."""
+        before = self.api.audit.stat().st_size
+        work()
+        with self.api.audit.open("rb") as log:
+            log.seek(before)
+            entries = [json.loads(line) for line in log if line.endswith(b"\n")]
+        return sorted(
+            (_seconds(each["requestReceivedTimestamp"]), _seconds(each["stageTimestamp"]))
+            for each in entries
+            if (each["verb"], each["stage"]) == ("create", "ResponseComplete")
+            and each["objectRef"]["resource"] == "pods"
+        )
+
     def _empty(self, namespace: str, query: str = "") -> bool:
         path = f"/api/v1/namespaces/{namespace}/pods?limit=1{query}"
         return not self.api.call("GET", path)["items"]
@@ -148,6 +176,7 @@ def main() -> None:
     with _bench(assets) as bench:
         bench.run(WARM)
         result = _speed(bench, 1 if quick else ROUNDS, (1,) if quick else AT_ONCE)
+        result |= _bursts(bench, 1 if quick else ROUNDS)
         if not quick:
             result["memory_growth"] = _memory(bench)
     print(json.dumps(result))
@@ -176,6 +205,22 @@ def _speed(bench: Bench, rounds: int, at_once: Sequence[int]) -> dict[str, Any]:
         "executor_cpu_ms": round(median(wave.cpu["executor"] for wave in waves), 2),
         "rss_mb": round(bench.memory(), 1),
     }
+
+
+def _bursts(bench: Bench, rounds: int) -> dict[str, float]:
+    found = {}
+    for pods in BURSTS:
+        ratios = []
+        for _ in range(rounds):
+            ours, bare = bench.creation_seconds(pods)
+            ratios.append(ours / bare)
+            print(f"{pods} at once       {ours:7.2f} s, bare {bare:.2f} s", flush=True)
+        found[f"ratio_create_{pods}"] = round(median(ratios), 3)
+    return found
+
+
+def _seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
 
 
 def _show(wave: Wave) -> None:
