@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -145,15 +146,16 @@ class ScheduleAdmin(OwnPage, OperatorAdmin):
     def resume(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Resume the chosen schedules that are paused."""
         for schedule in chosen:
-            schedule_resume(schedule, by=operator(request))
+            schedule_resume(schedule, by=require_user(actor_of(request)))
         messages.success(request, "Resumed. They go on with their next times.")
 
     @admin.action(description="Submit one session now")
     def trigger(self, request: HttpRequest, chosen: QuerySet[Any]) -> None:
         """Make one session of each of the chosen schedules, as their owners."""
+        by = require_user(actor_of(request))
         for schedule in chosen:
             try:
-                made = schedule_trigger(schedule, read_template, by=operator(request))
+                made = schedule_trigger(schedule, read_template, by=by)
             except DomainError as error:
                 messages.error(request, f"{schedule}: {error.detail}.")
             else:
@@ -164,13 +166,14 @@ class ScheduleAdmin(OwnPage, OperatorAdmin):
         """Ask for a stretch of time and show what a dry run says; once confirmed, do it."""
         form = BackfillForm(request.POST if "from" in request.POST else None)
         asked = form.read(Backfill) if form.is_bound else None
-        runs = _runs(chosen, asked, dry_run=True, by=operator(request)) if asked else []
+        by = require_user(actor_of(request))
+        runs = _runs(chosen, asked, dry_run=True, by=by) if asked else []
         total = sum(len(run.made) for run in runs)
         # A confirmation is valid only for the stretch whose dry run was shown.
         stretch = f"{asked.from_.isoformat()} {asked.to.isoformat()}" if asked else ""
         possible = 0 < total <= MOST_TIMES
         if asked and possible and request.POST.get("confirmed") == stretch:
-            for run in _runs(chosen, asked, dry_run=False, by=operator(request)):
+            for run in _runs(chosen, asked, dry_run=False, by=by):
                 _tell(request, run)
             return None
         context = {"chosen": chosen, "form": form, "runs": runs, "total": total, "most": MOST_TIMES}
@@ -201,7 +204,7 @@ class _Run(NamedTuple):
     refused: str = ""
 
 
-def _runs(chosen: Iterable[Schedule], asked: Backfill, *, dry_run: bool, by: str) -> list[_Run]:
+def _runs(chosen: Iterable[Schedule], asked: Backfill, *, dry_run: bool, by: User) -> list[_Run]:
     """Backfill each schedule in a transaction of its own; a `dry_run` makes no session."""
     found = []
     for schedule in chosen:

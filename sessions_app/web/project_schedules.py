@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -119,18 +120,18 @@ def act(request: HttpRequest, place: Place, schedule_id: UUID) -> HttpResponse:
     """Pause or resume a schedule, or make one session of it now."""
     found = place.own(schedule_get(place.actor, schedule_id, Action.SCHEDULE_WRITE))
     try:
-        messages.success(request, _done(request.POST, found, place.actor.name))
+        messages.success(request, _done(request.POST, found, require_user(place.actor)))
     except DomainError as error:
         messages.error(request, f"Not done: {error.detail}.")
     return redirect(place.address("project-schedule", found.pk))
 
 
-def _done(sent: Any, found: Schedule, by: str) -> str:
+def _done(sent: Any, found: Schedule, by: User) -> str:
     """Do what is asked, and return what to say about it."""
     match sent.get("act", ""):
         case "pause":
             reason = sent.get("reason", "").replace("\0", "").strip()[:MAX_REASON]
-            saving.schedule_pause(found, reason=reason, by=by)
+            saving.schedule_pause(found, reason=reason, by=by.username)
             return "Paused. Sessions that run go on."
         case "resume":
             saving.schedule_resume(found, by=by)

@@ -259,6 +259,17 @@ PEOPLE = (
         integration("cancel_retry.py::test_only_the_newest_attempt_can_be_retried"),
     ),
     Mutant(
+        "secrets-for-the-program-of-another",
+        (
+            Edit(
+                "sessions_app.services.secrets.changed:changed_secrets",
+                "had.names if had.by is None or had.by != by else ()",
+                "()",
+            ),
+        ),
+        integration("secrets_of_others.py::test_whoever_changes_what_runs_does_not_get_them"),
+    ),
+    Mutant(
         "creation-id-finds-another-request",
         (
             Edit(

@@ -86,22 +86,23 @@ def pause(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
 def resume(actor: Actor, schedule_id: UUID) -> Schedule:
     """Go on with the next time."""
     found = _found(actor, schedule_id)
-    saving.schedule_resume(found, by=actor.name)
+    saving.schedule_resume(found, by=require_user(actor))
     return found
 
 
 def trigger(actor: Actor, schedule_id: UUID) -> Submitted:
     """Make one session now, as the schedule's owner."""
     found = _found(actor, schedule_id)
-    return by_hand.schedule_trigger(found, read_template, by=actor.name)
+    return by_hand.schedule_trigger(found, read_template, by=require_user(actor))
 
 
 def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> list[by_hand.Made]:
     """Make the sessions of times that have passed, or only say which."""
     found = _found(actor, schedule_id)
     asked = Backfill.model_validate(body)
+    by, dry_run = require_user(actor), asked.dry_run
     return by_hand.schedule_backfill(
-        found, read_template, begin=asked.from_, end=asked.to, dry_run=asked.dry_run, by=actor.name
+        found, read_template, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by
     )
 
 

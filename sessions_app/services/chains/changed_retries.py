@@ -8,11 +8,13 @@ from uuid import UUID
 
 from retry.policies.inline import dump_stored, parse_policy_json
 from retry.policies.merge import violations
-from sessions_app.core.errors import DomainError, InvalidInput
+from sessions_app.core.errors import DomainError, InvalidInput, NotPermitted
+from sessions_app.core.priorities import unfolded
 from sessions_app.core.retry_changes import RUN_FIELDS, Changes, merged_changes
 from sessions_app.core.time_limits import TimeLimits, above, is_above
 from sessions_app.in_force.retry_scope import RetryScope
-from sessions_app.models import Queue
+from sessions_app.locks.priority_classes import Named, ranks_allowed
+from sessions_app.models import PriorityClass, Queue, Session
 from sessions_app.services.chains.children import Retry
 from sessions_app.services.secrets.changed import (
     NONE,
@@ -28,13 +30,14 @@ def changed_retries(
 ) -> tuple[dict[UUID, Retry], dict[UUID, DomainError]]:
     """Return the retries with the changes by a person, and the refusals, by the failed session.
 
-    Three statements at most, and none without changes.
+    A fixed number of statements, and none without changes.
     """
     if not changes or not retries:
         return {retry.parent.id: retry for retry in retries}, {}
     runs = not RUN_FIELDS.isdisjoint(changes)
     secrets = _secrets(retries) if runs else {}
     asking = user_named(by) if secrets or "secret_environ" in changes else None
+    classes = _foreign_classes(retries, by) if runs else {}
     queues = _time_limits(retries) if "batch_timeout" in changes else {}
     made: dict[UUID, Retry] = {}
     refused: dict[UUID, DomainError] = {}
@@ -42,14 +45,46 @@ def changed_retries(
         parent = retry.parent
         try:
             _check_time(changes, queues.get(parent.queue_id))
+            _check_class(classes.get(parent.id, ""), by)
             parts = changed_secrets(secrets.get(parent.id, NONE), changes, asking)
             wanted = _merged(retry.changes or {}, changes, parts)
             made[parent.id] = replace(
                 retry, changes=_with_policy(retry, wanted, scopes[parent.project_id])
             )
-        except InvalidInput as error:
+        except (InvalidInput, NotPermitted) as error:
             refused[parent.id] = error
     return made, refused
+
+
+def _foreign_classes(retries: Sequence[Retry], by: str) -> dict[UUID, str]:
+    """Return the priority classes that `by` may not name, of the chains that others own.
+
+    Three statements, and none if all chains have the default class.
+    """
+    ranks = {each.parent.id: unfolded(each.parent.priority).rank for each in retries}
+    ranked = {key: rank for key, rank in ranks.items() if rank}
+    if not ranked:
+        return {}
+    names = dict(PriorityClass.objects.values_list("value", "name"))
+    owners = dict(Session.objects.filter(pk__in=ranked).values_list("pk", "owner__username"))
+    others = [e.parent for e in retries if e.parent.id in ranked and owners[e.parent.id] != by]
+    asking = user_named(by) or 0
+    named = {
+        each.id: Named(each.project_id, asking, names[ranked[each.id]])
+        for each in others
+        if ranked[each.id] in names
+    }
+    allowed = ranks_allowed(set(named.values()))
+    return {key: each.name for key, each in named.items() if each not in allowed}
+
+
+def _check_class(name: str, by: str) -> None:
+    """Raise `NotPermitted` for a class that `by` may not name: its rank is for another program."""
+    if name:
+        raise NotPermitted(
+            f"the chain has the priority class {name}, which {by} may not name here: it can only "
+            "be retried as it is, without changes of what runs"
+        )
 
 
 def _secrets(retries: Sequence[Retry]) -> dict[UUID, Secrets]:

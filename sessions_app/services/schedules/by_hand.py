@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from django.contrib.auth.models import User
+
 from sessions_app.core.cadence import written
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, TooLarge
 from sessions_app.db.steps import atomic_step
@@ -14,6 +16,7 @@ from sessions_app.models import Schedule
 from sessions_app.selectors.schedules import actors_of, queues_named
 from sessions_app.services.schedules.chains import Maker, Read
 from sessions_app.services.schedules.firing import remember
+from sessions_app.services.schedules.saving import class_check
 from sessions_app.services.sessions.submit import Submitted, sessions_submit
 from sessions_app.services.write.audit import AuditRow, audit_append
 
@@ -30,14 +33,15 @@ class Made(NamedTuple):
     error: DomainError | None = None
 
 
-def schedule_trigger(schedule: Schedule, read: Read, *, by: str) -> Submitted:
+def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
     """Make one chain now, as the schedule's owner, also if it is paused or another one runs.
 
     Its next time stays. Raises `DomainError` if there is no room, or if the owner or the template
-    is no longer good.
+    is no longer good, and `NotPermitted` if it has a priority class that `by` may not name.
     """
     with atomic_step("schedule"):
         locked = _locked(schedule)
+        class_check(locked, by)
         now = database_now()
         locked.by_hand += 1
         placed = _maker(locked, read).placed(now, more=f":trigger-{locked.by_hand}")
@@ -46,20 +50,21 @@ def schedule_trigger(schedule: Schedule, read: Read, *, by: str) -> Submitted:
             raise outcome
         remember(locked, outcome.session_id)
         locked.save(update_fields=["by_hand", "recent"])
-        _audit(locked, "trigger", by, now, session=str(outcome.session_id))
+        _audit(locked, "trigger", by.username, now, session=str(outcome.session_id))
     return outcome
 
 
 def schedule_backfill(
-    schedule: Schedule, read: Read, *, begin: datetime, end: datetime, dry_run: bool, by: str
+    schedule: Schedule, read: Read, *, begin: datetime, end: datetime, dry_run: bool, by: User
 ) -> list[Made]:
     """Make the chains of all times from `begin` to `end`, as the schedule's owner.
 
     Each backfill makes them anew. A `dry_run` returns the same and makes none. Raises
-    `InvalidInput`, `TooLarge`, and `DomainError` if the owner or the template is no longer good.
+    `InvalidInput`, `TooLarge`, and `DomainError` as `schedule_trigger` does.
     """
     with atomic_step("schedule"):
         locked = _locked(schedule)
+        class_check(locked, by)
         now = database_now()
         times = _times(locked, begin, end, now)
         locked.by_hand += 1
@@ -71,7 +76,7 @@ def schedule_backfill(
         outcomes = sessions_submit(placed) if placed else []
         locked.save(update_fields=["by_hand"])
         told = {"from": written(begin), "to": written(end), "chains": str(len(times))}
-        _audit(locked, "backfill", by, now, **told)
+        _audit(locked, "backfill", by.username, now, **told)
     return _made(times, ids, outcomes)
 
 

@@ -8,8 +8,10 @@ from django.db import IntegrityError, transaction
 
 from sessions_app import wakeups
 from sessions_app.core.cadence import FAR, cron_written, delay_of, time_zone_written
-from sessions_app.core.errors import Conflict, InvalidInput, NotFound
+from sessions_app.core.errors import Conflict, InvalidInput, NotFound, NotPermitted
+from sessions_app.core.priorities import DEFAULT_CLASS
 from sessions_app.locks import database_now
+from sessions_app.locks.priority_classes import Named, ranks_allowed
 from sessions_app.locks.resources import lock_schedule
 from sessions_app.models import Queue, Schedule
 from sessions_app.services.write.records import record_delete, record_save
@@ -95,17 +97,36 @@ def schedule_pause(schedule: Schedule, *, reason: str, by: str) -> None:
         record_save(schedule, by=by, fields=_PAUSE, verb="pause")
 
 
-def schedule_resume(schedule: Schedule, *, by: str) -> None:
-    """Go on with the next time from now on; times of the pause are not made up."""
+def schedule_resume(schedule: Schedule, *, by: User) -> None:
+    """Go on with the next time from now on; times of the pause are not made up.
+
+    Raises `NotPermitted` if it has a priority class that `by` may not name.
+    """
     with transaction.atomic():
         _again(schedule)
         if not schedule.paused:
             return
+        class_check(schedule, by)
         now = database_now()
         schedule.paused_at, schedule.paused_reason, schedule.judged_from = None, "", now
         _aim(schedule, now)
-        record_save(schedule, by=by, fields=(*_PAUSE, *_STATE), verb="resume")
+        record_save(schedule, by=by.username, fields=(*_PAUSE, *_STATE), verb="resume")
         _hint(schedule, now)
+
+
+def class_check(schedule: Schedule, by: User) -> None:
+    """Raise `NotPermitted` if a schedule has a priority class that `by` may not name.
+
+    Its sessions are the owner's, so whoever makes them would borrow the owner's right.
+    """
+    name = schedule.template.get("priority_class") or DEFAULT_CLASS
+    if name == DEFAULT_CLASS or schedule.owner_id == by.pk:
+        return
+    named = Named(schedule.project_id, by.pk, name)
+    if named not in ranks_allowed([named]):
+        raise NotPermitted(
+            f"the schedule has the priority class {name}, which {by.username} may not name here"
+        )
 
 
 def timing_check(schedule: Schedule, now: datetime) -> None:
