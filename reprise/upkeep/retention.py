@@ -12,6 +12,7 @@ from django.db.models import F
 from reprise.models import EventCount, EventCursor
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
+from sessions_app.services.access.logins import logins_forget
 from sessions_app.services.failures.count import failures_forget, reports_forget
 from sessions_app.services.failures.days import days_forget
 from sessions_app.services.failures.totals import hour_total, totals_forget
@@ -35,6 +36,8 @@ DISPATCHES = 2_000
 """Maximum number of automatic dispatches that one transaction deletes from the audit log."""
 ACTIONS = 100
 """Maximum number of prepared actions that one run deletes."""
+LOGINS = 2_000
+"""Maximum number of logins that one transaction deletes."""
 
 
 class Pruned(NamedTuple):
@@ -46,7 +49,7 @@ class Pruned(NamedTuple):
 
 def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     """Archive chains, and delete events, deliveries, automatic dispatches, figures of failures and
-    reports, and prepared actions that are old. Write the totals of failures.
+    reports, prepared actions and logins of browsers that are old. Write the totals of failures.
 
     Stops after `seconds`.
     """
@@ -75,6 +78,7 @@ def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
     days_before = (now - timedelta(days=REPORT_DAYS)).date()
     _repeat(lambda: reports_forget(days_before, HOURS), until)
     actions_forget(now, ACTIONS)
+    _repeat(lambda: logins_forget(now, LOGINS), until)
     return Pruned(sessions, events)
 
 
