@@ -6,6 +6,7 @@ from typing import Any
 
 from podspec.refusals import REFUSED, refusal, refused_paths, values
 from podspec.resources import GROUPS, check
+from podspec.unseen import UNSEEN, has_unseen
 
 __all__ = ["MAIN", "REFUSED", "main_index", "problem", "refused_paths", "spec_of"]
 
@@ -13,6 +14,7 @@ MAIN = "main"
 """The name of the container that runs the session. If there is none, it is the first container."""
 
 _BOTH = ("containers[]", "initContainers[]")
+_IMAGES = (*(f"{kind}.image" for kind in _BOTH), "ephemeralContainers[].image")
 _WORDS: Mapping[type, str] = {dict: "an object", list: "a list of objects"}
 _AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 # The shapes of the fields that are read or merged here. The cluster checks all others.
@@ -67,6 +69,10 @@ def problem(pod_spec: Mapping[str, Any], refused: Iterable[str] = REFUSED) -> st
         return place
     if place := _misshapen(spec, _SHAPES) or _amiss(spec):
         return prefix + place
+    for path in _IMAGES:
+        for place, image in values(spec, path):
+            if isinstance(image, str) and has_unseen(image):
+                return f"{prefix}{place}: {UNSEEN}"
     return refusal(pod_spec, spec, refused)
 
 

@@ -67,6 +67,7 @@ MIDDLEWARE = [
     "sessions_app.audit.middleware.DoorMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
+    "reprise.http.unseen.MarkUnseen",
 ]
 
 ROOT_URLCONF = "reprise.urls"

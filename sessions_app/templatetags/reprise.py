@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from podspec.unseen import CONTROLS, FURTHER, INVISIBLE
 from retry.explain.reasons import reason_words
 from sessions_app.core.binding import Binding, Moment, Part, binding
 from sessions_app.core.states import LIVE_STATUSES, Status
@@ -33,9 +34,7 @@ _TONES = {
     Status.CANCELLED: "off",
 }
 # What a reader of a command would not see.
-_UNSEEN = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
-)
+_UNSEEN = re.compile(f"(?![\\t\\n])[{CONTROLS}{INVISIBLE}{FURTHER}]")
 # Colours and cursor movements (CSI), titles and links (OSC), and single control characters.
 _TERMINAL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
 
 from reprise_client.cli.exits import INVALID
 from reprise_client.cli.graph import downstream_words
 from reprise_client.cli.output import Format, console, emit, grid, local_now, note, plain
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import when
 
 if TYPE_CHECKING:

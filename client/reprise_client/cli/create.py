@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from reprise_client.cli.apply import file_option, send_documents
 from reprise_client.cli.completion import complete_policy
@@ -17,6 +16,7 @@ from reprise_client.cli.output import Format, emit, note, plain
 from reprise_client.cli.scope import DomainOption, ProjectOption, Scope, asked_scope, home_scope
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.state import client_of
+from reprise_client.cli.text import Text
 
 if TYPE_CHECKING:
     from reprise_client.models import Token

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from reprise_client.cli.exits import USAGE, CommandError
+from reprise_client.cli.unseen import has_unseen
 
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN, STDIN_WORDS = "-", "standard input"
@@ -192,7 +193,13 @@ for _kind in (StrictLoader, _Dumper):
 
 def write_documents(documents: Iterable[Any]) -> str:
     """Return the documents as YAML that parses back to the same values."""
-    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    found = list(documents)
+    text: str = yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    if not has_unseen(text):
+        return text
+    # With escapes for what nobody sees, and for all else that is not ASCII.
+    escaped: str = yaml.dump_all(found, Dumper=_Dumper, sort_keys=False, allow_unicode=False)
+    return escaped
 
 
 def _yaml_fault(error: yaml.MarkedYAMLError) -> str:

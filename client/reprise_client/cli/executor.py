@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import RenderableType
-from rich.text import Text
 
 from reprise_client.cli import get
 from reprise_client.cli.completion import complete_executor
@@ -26,6 +25,7 @@ from reprise_client.cli.output import (
 from reprise_client.cli.secrets import TokenForm, TokenOutput
 from reprise_client.cli.spec import pairs
 from reprise_client.cli.state import client_of
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import counted, span, when
 from reprise_client.errors import ApiError
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
+from reprise_client.cli.unseen import say
 from reprise_client.errors import (
     ApiError,
     ConfigError,
@@ -82,12 +81,12 @@ def _line(text: str) -> str:
 
 
 def report(error: RepriseError) -> None:
-    typer.echo(line_of(error), err=True)
+    say(line_of(error), err=True)
 
 
 def complain(text: str) -> None:
     """Print one more line about an error."""
-    typer.echo(_line(text), err=True)
+    say(_line(text), err=True)
 
 
 def session_code(session: Session) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,11 +15,12 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from reprise_client.cli.exits import report
 from reprise_client.cli.log_lines import WithoutProgress
 from reprise_client.cli.output import console, local_now, note
+from reprise_client.cli.text import Text
+from reprise_client.cli.unseen import marked_log
 from reprise_client.cli.words import attempt_of, attempt_summary, outcome, span, what_next
 from reprise_client.errors import ApiError, RepriseError
 
@@ -165,11 +167,18 @@ def show_pieces(pieces: Iterable[str], *, progress: bool) -> bool:
     for piece in pieces:
         if shown := piece if progress else filtered.feed(piece):
             last = shown
-            typer.echo(shown, nl=False)
+            echo_log(shown)
     if rest := filtered.end():
         last = rest
-        typer.echo(rest, nl=False)
+        echo_log(rest)
     return last.endswith("\n")
+
+
+def echo_log(log: str | bytes) -> None:
+    """Print a part of a log: as it is, or for a terminal with marks for what nobody sees."""
+    if sys.stdout.isatty():
+        log = marked_log(log if isinstance(log, str) else log.decode("utf-8", "replace"))
+    typer.echo(log, nl=False)
 
 
 def _await_start(client: Client, session_id: str) -> None:

@@ -15,6 +15,7 @@ from reprise_client.cli.kinds.base import Kind
 from reprise_client.cli.output import console, grid, local_now, note
 from reprise_client.cli.scope import DomainOption, ProjectOption, asked_scope, home_scope
 from reprise_client.cli.state import client_of
+from reprise_client.cli.unseen import json_escaped, say
 from reprise_client.errors import ApiError
 
 KindArgument = Annotated[
@@ -92,13 +93,13 @@ def _emit(kind: Kind[Any], items: list[Any], form: Form, *, single: bool) -> Non
         case Form.JSON:
             documents = [kind.document(item) for item in items]
             data = documents[0] if single else documents
-            typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+            typer.echo(json_escaped(json.dumps(data, indent=2, ensure_ascii=False)))
         case Form.YAML:
             documents = [kind.document(item) for item in items]
             typer.echo(write_documents(documents), nl=False)
         case Form.NAME:
             for item in items:
-                typer.echo(kind.address(item))
+                say(kind.address(item))
         case _:
             wide = form is Form.WIDE
             console(wide=wide).print(_table(kind, items, wide=wide))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.console import RenderableType
-from rich.text import Text
 
 from reprise_client.cli.output import Format, OutputOption, emit, grid, note, plain, status_text
 from reprise_client.cli.state import IdArgument, client_of, session_id
+from reprise_client.cli.text import Text
 
 if TYPE_CHECKING:
     from reprise_client.models import DependencyEdge, DependencyGraph, DependencyNode

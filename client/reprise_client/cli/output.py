@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from reprise_client.cli.documents import write_documents
+from reprise_client.cli.text import Text
+from reprise_client.cli.unseen import json_escaped, say
 
 if TYPE_CHECKING:
     from reprise_client.answers import Answer
@@ -80,12 +81,12 @@ def emit(
     """Print `data` (JSON values) in the chosen format; `table` is called for tables only."""
     match form:
         case Format.JSON:
-            typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+            typer.echo(json_escaped(json.dumps(data, indent=2, ensure_ascii=False)))
         case Format.YAML:
             typer.echo(write_documents([data]), nl=False)
         case Format.NAME:
             for name in names:
-                typer.echo(name)
+                say(name)
         case Format.TABLE:
             console().print(table())
 
@@ -93,8 +94,10 @@ def emit(
 def emit_followed(form: Format, items: Iterable[Answer], line: Callable[[Any], str]) -> None:
     """Print each item as it arrives: as a JSON object per line, or as `line` for people."""
     for item in items:
-        as_json = form is Format.JSON
-        typer.echo(item.model_dump_json(exclude_unset=True) if as_json else line(item))
+        if form is Format.JSON:
+            typer.echo(json_escaped(item.model_dump_json(exclude_unset=True)))
+        else:
+            say(line(item))
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:

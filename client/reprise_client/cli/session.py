@@ -19,6 +19,7 @@ from reprise_client.cli.exits import session_code
 from reprise_client.cli.filters import Filters
 from reprise_client.cli.follow import (
     decision_of,
+    echo_log,
     follow_chain,
     progress,
     show_pieces,
@@ -220,11 +221,11 @@ def logs(
     elif all_attempts:
         for item in client.attempts(found):
             note(f"--- attempt {item.attempt + 1}, session {item.id}: {item.status}", "bold")
-            typer.echo(shown(client.logs(item.id, tail=tail)), nl=False)
+            echo_log(shown(client.logs(item.id, tail=tail)))
     elif follow:
         show_pieces(client.follow_logs(found, tail=tail), progress=all_lines)
     else:
-        typer.echo(shown(client.logs(found, tail=tail)), nl=False)
+        echo_log(shown(client.logs(found, tail=tail)))
 
 
 @app.command()

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, heading, link
 from reprise_client.cli.reasons import RETRY_REASONS, SPENT
 from reprise_client.cli.simulation_parts import MAX_CHANGED
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import counted, reason, span
 
 if TYPE_CHECKING:

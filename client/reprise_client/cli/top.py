@@ -13,6 +13,7 @@ from reprise_client.cli.live import whole_screen
 from reprise_client.cli.output import Format, OutputOption, console, emit, plain
 from reprise_client.cli.state import client_of
 from reprise_client.cli.top_view import top_line, top_view
+from reprise_client.cli.unseen import json_escaped, say
 from reprise_client.errors import ApiError, RepriseError
 from reprise_client.outage import OutageTolerance
 
@@ -145,11 +146,12 @@ def _lines(look: Look, output: Format, every: float) -> None:
         while True:
             seen = look.again()
             if look.trouble:
-                typer.echo(look.trouble, err=True)
+                say(look.trouble, err=True)
             elif output is Format.JSON:
-                typer.echo(json.dumps(_plain(seen, look.operations), ensure_ascii=False))
+                shown = json.dumps(_plain(seen, look.operations), ensure_ascii=False)
+                typer.echo(json_escaped(shown))
             else:
-                typer.echo(top_line(seen, look.operations))
+                say(top_line(seen, look.operations))
             time.sleep(every)
     except KeyboardInterrupt:
         return

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import counted, span
 
 if TYPE_CHECKING:

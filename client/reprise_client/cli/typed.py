@@ -4,9 +4,9 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_UNSEEN = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]"
-)
+from reprise_client.cli.unseen import CONTROLS, INVISIBLE
+
+_UNSEEN = re.compile(rf"[\r{CONTROLS}{INVISIBLE}]")
 
 
 def typed(command: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from reprise_client.cli.output import facts, grid, link, status_text
 from reprise_client.cli.progress_words import number, progress_words
+from reprise_client.cli.text import Text
 from reprise_client.cli.typed import typed
 from reprise_client.cli.words import (
     attempt_summary,

@@ -2,15 +2,18 @@
 
 import csv
 import io
+import re
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from podspec.unseen import marked
 from sessions_app.api.shapes import report_shapes as shapes
 from sessions_app.selectors.reports import Report, Row
 
 COLUMNS = ("value", *shapes.RetryFigures.model_fields, "title")
 """The columns of a report as CSV."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile("\\s*[-=+@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+"""What spreadsheets take for the beginning of a formula; some read full-width forms like others."""
 
 
 def report_json(report: Report, project: str | None) -> dict[str, Any]:
@@ -31,14 +34,15 @@ def report_json(report: Report, project: str | None) -> dict[str, Any]:
 def report_csv(report: Report) -> str:
     """Return the rows of a report as CSV, with a line of names first.
 
-    A text that a spreadsheet would compute gets an apostrophe before it.
+    A text that a spreadsheet would compute gets an apostrophe before it, and what nobody sees is
+    marked.
     """
     text = io.StringIO()
     lines = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     lines.writeheader()
     for row in report.rows:
         shown = row_json(row)
-        lines.writerow(shown | {name: _plain(shown[name]) for name in ("value", "title")})
+        lines.writerow(shown | {name: cell(shown[name]) for name in ("value", "title")})
     return text.getvalue()
 
 
@@ -74,5 +78,7 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _plain(text: str | None) -> str:
-    return f"'{text}" if text and text.startswith(_FORMULA) else text or ""
+def cell(text: str | None) -> str:
+    """Return a text as a cell of CSV."""
+    shown = marked(text or "")
+    return f"'{shown}" if _FORMULA.match(shown) else shown

@@ -25,6 +25,7 @@ from podspec.mounts import read_mount
 from podspec.quantity import AMOUNT_PATTERN, parse_resource
 from podspec.resources import check
 from podspec.specification import problem
+from podspec.unseen import CONTROLS, INVISIBLE, UNSEEN, has_unseen
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.inline import InlinePolicy, dump_set
 from sessions_app.api.requests.program import Argument, Environ, EnvironChanges
@@ -43,15 +44,6 @@ MAX_REASON = 256
 MAX_CREATION_ID = 200
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_UNSEEN = (
-    r"\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
-)
-"""Control characters, invisible ones and those that change the direction of text.
-
-With them two names could look alike, or a line could be read in another order than it is written.
-"""
-_CONTROL = re.compile(f"[{_UNSEEN}\U000e0000-\U000e0fff]")
 
 
 def _seconds(value: object) -> float:
@@ -82,8 +74,8 @@ def _label(value: str) -> str:
 
 def one_line(value: str) -> str:
     """Return the text, which is for lists and logs. Raises `ValueError`."""
-    if _CONTROL.search(value):
-        raise ValueError("must not contain control, invisible or direction-changing characters")
+    if has_unseen(value):
+        raise ValueError(UNSEEN)
     return value
 
 
@@ -133,7 +125,7 @@ Label = Annotated[
 Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
 OneLine = Annotated[
     StrictStr,
-    Field(json_schema_extra={"pattern": f"^[^{_UNSEEN}]*$"}),
+    Field(json_schema_extra={"pattern": f"^[^{CONTROLS}{INVISIBLE}]*$"}),
     AfterValidator(one_line),
 ]
 
@@ -194,7 +186,7 @@ class SessionTemplate(StrictModel):
     session_type: Annotated[
         Literal["batch", "interactive", "inference"], BeforeValidator(lowered)
     ] = "batch"
-    image: Annotated[StrictStr, Field(max_length=512)] = ""
+    image: Annotated[OneLine, Field(max_length=512)] = ""
     pod_spec: Annotated[dict[str, Any], AfterValidator(_pod_spec)] | None = None
     command: Annotated[list[Argument], Field(max_length=4096, validate_default=True)] = []
     """It comes after `image` and `pod_spec`, because it may be empty if one of them is given."""
@@ -361,7 +353,7 @@ class RetryChanges(StrictModel):
     of it any more.
     """
 
-    image: Annotated[StrictStr, Field(min_length=1, max_length=512)] | None = None
+    image: Annotated[OneLine, Field(min_length=1, max_length=512)] | None = None
     command: Annotated[list[Argument], Field(min_length=1, max_length=4096)] | None = None
     environ: EnvironChanges | None = None
     secret_environ: Annotated[Environ | None, Field(repr=False)] = None

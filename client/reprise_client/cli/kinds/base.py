@@ -10,11 +10,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from reprise_client.cli.exits import INVALID, NOT_FOUND, CommandError
 from reprise_client.cli.output import plain
 from reprise_client.cli.scope import Scope
+from reprise_client.cli.text import Text
 from reprise_client.errors import ApiError
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from reprise_client.cli.exits import NOT_FOUND
 from reprise_client.cli.kinds.base import (
@@ -22,6 +21,7 @@ from reprise_client.cli.kinds.base import (
 )
 from reprise_client.cli.output import facts, grid, heading, status_text
 from reprise_client.cli.scope import Scope
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import resource_words, span, when
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from reprise_client.cli.kinds.base import (
     CREATED,
@@ -22,6 +21,7 @@ from reprise_client.cli.kinds.base import (
 from reprise_client.cli.kinds.in_project import InProjectKind, project_meant
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import when
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from reprise_client.cli.exits import NOT_FOUND, USAGE, CommandError
 from reprise_client.cli.kinds.base import (
@@ -24,6 +23,7 @@ from reprise_client.cli.kinds.base import (
 )
 from reprise_client.cli.output import facts, grid, heading
 from reprise_client.cli.scope import Scope
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
