@@ -1,20 +1,25 @@
 """Fair share: what queues really hold over time, beside an independent model of the rules.
 
 The real lease rounds serve executors over REST in this process; their runs are played by the
-simulated driver, at the speed of the clock. Three cases:
+simulated driver, at the speed of the clock. Four cases:
 
 * shares: 2, 3 and 10 queues, which come and go, on two executors of 22 and 10 nodes of 32 CPUs.
-  Their sessions take 1, 2, 4 or 32 CPUs. The model (`share_model.py`) gets the same sessions.
-  `worst_share_error` is the largest difference between a queue's mean share and that of the model,
-  of all queues and all windows of 30 s after the first 30 s.
+  Their sessions take 1, 2, 4 or 32 CPUs. The model (`share_model.py`) gets the same sessions, and
+  looks for ends when the agents do. `worst_share_error` is the largest difference between a queue's
+  mean share and that of the model, of all queues and all windows of 30 s after the first 30 s.
+* lasting: 2 to 12 queues of factors 1, 4 and 8 whose work never ends, so that all that waits has
+  waited for longer than `starved_after` from soon on, for six times as long. The sessions are
+  small, equal or mixed. They count for `worst_share_error`, too. `worst_lasting_error` is the
+  largest difference between a queue's share in such a window and the part that its factor says.
 * swing: a queue has had the pool for itself for ages; then an equal one comes. `swing` is the
   largest distance of either from one half in any window of 5 s, from 15 s after that on.
 * large: two nodes are full of small sessions, and more wait; then comes one as large as a node.
   Runs last twice as long as `starved_after`. `large_start_ratio` is its wait by that in the model.
 
 Shares are of what runs, so that a slow machine, which leaves places free between two rounds, does
-not look unfair. `pool_used` is what runs in the case of shares, by what does in the model. With
-`--quick` there are only three queues, one half time, and all times are a fifth.
+not look unfair. `pool_used` is the least that runs in these cases, by what does in the model. With
+`--quick` there are fewer of them and one half time, and the last two cases take two fifths of their
+time.
 
     python -m benchmarks.fair_share [--quick]
 """
@@ -23,10 +28,11 @@ import argparse
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+from typing import Any, NamedTuple
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "reprise.settings")
 
@@ -47,7 +53,7 @@ ALONE, LOOKED_AT, SETTLED = 15.0, 45.0, 15.0
 """Seconds for which a queue has the pool, then for which both are looked at, and in these the
 seconds in which places come free for the second one."""
 TICK = 0.1
-"""Seconds between two steps of the model."""
+"""Seconds between two steps of the model, in the case of the large session."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +68,22 @@ class Stay:
 
 @dataclass(frozen=True)
 class Case:
-    """Queues that come and go within so many seconds."""
+    """Queues that come and go within so many seconds.
+
+    `nodes` are the numbers of nodes of the executors. At least `backlog` sessions wait in each
+    queue with work.
+    """
 
     name: str
     seconds: float
     stays: Sequence[Stay]
+    nodes: Sequence[int] = UNEQUAL
+    sizes: Mapping[int, int] = field(default_factory=lambda: SIZES)
+    backlog: int = BACKLOG
 
-    def busy(self, now: float, scale: float) -> list[str]:
+    def busy(self, now: float) -> list[str]:
         """Return the queues that have work."""
-        stays = self.stays
-        return [each.queue for each in stays if each.comes * scale <= now < each.leaves * scale]
+        return [each.queue for each in self.stays if each.comes <= now < each.leaves]
 
 
 THREE = Case(
@@ -87,88 +99,130 @@ CASES = (
         + [Stay(f"late-{n}", 1 + n % 2, comes=20 + 15 * n) for n in range(4)],
     ),
 )
+FEW = (3,)
+EQUAL, SMALL = {4: 1}, {1: 1}
+
+
+def _lasting(name: str, factors: Sequence[float], *more: Any) -> Case:
+    """Return a case of queues whose work never ends."""
+    stays = [Stay(f"{n}-of-{factor:g}", factor) for n, factor in enumerate(factors)]
+    return Case(f"lasting {name}", 70, stays, *more)
+
+
+FIVE = _lasting("five", [1, 8, 8, 8, 8], FEW, EQUAL)
+LASTING = (
+    _lasting("equal", [1, 4], FEW, EQUAL),
+    FIVE,
+    _lasting("small", [1, 4, 8], FEW, SMALL, 600),
+    _lasting("mixed", [1, 4, 8], UNEQUAL, SIZES, 800),
+    _lasting("twelve", [1, 4, 8] * 4),
+)
 
 
 def main() -> None:
     """Print the table, then one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer cases, a fifth of all times")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter cases")
     quick = parser.parse_args().quick
-    scale, half_times = (0.2, HALF_TIMES[:1]) if quick else (1.0, HALF_TIMES)
+    scale, half_times = (0.4, HALF_TIMES[:1]) if quick else (1.0, HALF_TIMES)
     with benchmark_database("reprise_bench_fair_share"), quiet():
-        cases = [_shares(case, scale) for case in ((THREE,) if quick else CASES)]
+        cases = [_shares(case) for case in ((THREE,) if quick else CASES)]
+        lasting = [_shares(case) for case in ((FIVE,) if quick else LASTING)]
         swing = max(_swing(scale, half_time) for half_time in half_times)
         ratio = _large(scale)
     figures = {
-        "worst_share_error": max(error for error, _ in cases),
+        "worst_share_error": max(each.error for each in (*cases, *lasting)),
+        "worst_lasting_error": max(each.beside_factors for each in lasting),
         "large_start_ratio": ratio,
         "swing": swing,
-        "pool_used": min(used for _, used in cases),
+        "pool_used": min(each.used for each in (*cases, *lasting)),
     }
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}))
 
 
-def _shares(case: Case, scale: float) -> tuple[float, float]:
-    """Return the largest error of a queue's share in a window, and how much of the pool runs, by
-    the model."""
-    found, model = _played(case, scale), _modelled(case, scale)
+class Shares(NamedTuple):
+    """What a case of shares has shown."""
+
+    error: float
+    """The largest difference between a queue's share in a window and that of the model."""
+    beside_factors: float
+    """The largest difference to the part that the queue's factor says, if all always have work."""
+    used: float
+    """How much of the pool runs, by the model."""
+
+
+def _shares(case: Case) -> Shares:
+    """Play a case, and look at the shares of its queues in all windows."""
+    turns = _played(case)
+    found = [(each.ended, each.held) for each in turns]
+    model = _modelled(case, turns)
     begins = range(round(WINDOW), round(case.seconds - WINDOW) + 1)
-    worst = 0.0
+    whole = sum(1 / stay.factor for stay in case.stays)
+    worst = beside = 0.0
     for stay in case.stays:
         errors: dict[float, int] = {}
         for at in begins:
-            window = scale * at, scale * (at + WINDOW)
-            error = share(found, stay.queue, *window) - share(model, stay.queue, *window)
-            errors[abs(error)] = at
+            window = at, at + WINDOW
+            held = share(found, stay.queue, *window)
+            errors[abs(held - share(model, stay.queue, *window))] = at
+            beside = max(beside, abs(held - 1 / stay.factor / whole))
         error = max(errors)
         print(
             f"{case.name}, {stay.queue} (factor {stay.factor:g}): error of {error:.3f}"
             f" in the window from {errors[error]} s on"
         )
         worst = max(worst, error)
-    used = (filled(each, scale * WINDOW, scale * case.seconds) for each in (found, model))
-    return worst, next(used) / next(used)
+    used = (filled(each, WINDOW, case.seconds) for each in (found, model))
+    return Shares(worst, beside, next(used) / next(used))
 
 
-def _played(case: Case, scale: float) -> Series:
-    """Return what queues hold of the real scheduler's executors."""
+class Turn(NamedTuple):
+    """A turn of the agents: when it began, looked for ends, and ended, and what ran then."""
+
+    began: float
+    looked: float
+    ended: float
+    held: Counter[str]
+
+
+def _played(case: Case) -> list[Turn]:
+    """Return what the agents of the real scheduler did."""
     name = case.name.replace(" ", "-")
-    world = World(name, LONG_RUN * scale, REFRESH * scale, UNEQUAL, SIZES)
+    world = World(name, LONG_RUN, REFRESH, case.nodes, case.sizes, case.backlog)
     for stay in case.stays:
         world.queue(stay.queue, stay.factor)
-    series = []
-    busy = case.busy(0, scale)
+    turns: list[Turn] = []
+    busy = case.busy(0)
     world.begin(busy)
-    with with_settings(starved_after=STARVED_AFTER * scale):
-        while world.now < case.seconds * scale:
-            before, busy = busy, case.busy(world.now, scale)
+    with with_settings(starved_after=STARVED_AFTER):
+        while (now := world.now) < case.seconds:
+            before, busy = busy, case.busy(now)
             for queue in before:
                 if queue not in busy:
                     world.cancel(queue)
             held = world.step(busy)
-            series.append((world.now, held))
-    return series
+            turns.append(Turn(now, world.looked, world.now, held))
+    return turns
 
 
-def _modelled(case: Case, scale: float) -> Series:
-    """Return what queues hold in the model."""
+def _modelled(case: Case, turns: Sequence[Turn]) -> Series:
+    """Return what queues hold in the model, which looks for room when the agents did."""
     factors = {stay.queue: stay.factor for stay in case.stays}
-    model = Model([CPUS] * sum(UNEQUAL), factors, STARVED_AFTER * scale)
-    coming = {queue: jobs(queue, SIZES, LONG_RUN * scale) for queue in factors}
+    model = Model([CPUS] * sum(case.nodes), factors, STARVED_AFTER)
+    coming = {queue: jobs(queue, case.sizes, LONG_RUN) for queue in factors}
     series = []
     busy: list[str] = []
-    for tick in range(round(case.seconds / TICK)):
-        now = tick * TICK * scale
-        before, busy = busy, case.busy(now, scale)
+    for turn in turns:
+        before, busy = busy, case.busy(turn.began)
         for queue in before:
             if queue not in busy:
                 model.leave(queue)
         for queue in busy:
-            if model.waiting(queue) < BACKLOG:
-                for job in islice(coming[queue], BACKLOG):
-                    model.submit(queue, job, now)
-        model.step(now)
-        series.append((now, Counter(model.held)))
+            if model.waiting(queue) < case.backlog:
+                for job in islice(coming[queue], case.backlog):
+                    model.submit(queue, job, turn.began)
+        model.step(turn.looked, turn.ended - turn.looked)
+        series.append((turn.ended, Counter(model.held)))
     return series
 
 

@@ -97,7 +97,8 @@ class PlayedExecutor:
 class World:
     """The scheduler with executors of so many `nodes` each. The queues are one project's.
 
-    Sessions run for `run` seconds at most; those of a queue with work have these `sizes`.
+    Sessions run for `run` seconds at most; those of a queue with work have these `sizes`, and at
+    least `backlog` of them wait.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class World:
         refresh: float,
         nodes: Sequence[int] = (NODES,),
         sizes: Mapping[int, int] = SMALL,
+        backlog: int = BACKLOG,
     ):
         from scheduler.models import Executor, Lease, Pool, QueueUsage
         from tests import factories
@@ -127,13 +129,15 @@ class World:
             )
             for number, count in enumerate(nodes)
         ]
-        self._run, self._sizes = run, sizes
+        self._run, self._sizes, self._backlog = run, sizes, backlog
         self._refresh, self._refreshed = refresh, 0.0
         self._began = time.monotonic()
         self._queues: dict[str, Any] = {}
         self._jobs: dict[str, Iterator[Job]] = {}
         self._waiting: Counter[str] = Counter()
         self._held: dict[UUID, tuple[str, int]] = {}
+        self.looked = 0.0
+        """Seconds after which the last turn began to look for what has ended."""
         self.started: dict[str, float] = {}
         """Seconds after which the first session of each queue was started."""
 
@@ -192,6 +196,7 @@ class World:
         if self.now >= self._refreshed + self._refresh:
             queue_usage_refresh()
             self._refreshed = self.now
+        self.looked = self.now
         for each in self.executors:
             self._report(each, each.driver.poll(STEP))
             self._start(each, each.lease())
@@ -202,8 +207,8 @@ class World:
 
     def _fill(self, busy: Sequence[str]) -> None:
         for queue in busy:
-            if self._waiting[queue] < BACKLOG:
-                self._submit(queue, list(islice(self._jobs[queue], BACKLOG)))
+            if self._waiting[queue] < self._backlog:
+                self._submit(queue, list(islice(self._jobs[queue], self._backlog)))
 
     def _submit(self, queue: str, wanted: Sequence[Job], **more: str) -> None:
         sessions = [

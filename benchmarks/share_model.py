@@ -7,9 +7,12 @@ It uses nothing of Reprise. It has one resource, and sessions of one pod whose r
 * in a queue the session that was submitted first is next. While there is no room for it, others of
   the queue that ask for less go before it, and what the queue cannot use goes to the others;
 * a session that has waited for `starved_after` and finds no room gets room on a node reserved, on
-  the one that has most. Others get what that node has beside it. At most a quarter of the pool is
-  reserved, but room for one session always may be. The oldest session of the queue that is furthest
-  below its share comes first. Room that is kept is used before anything else.
+  the one that has most, if its queue is below its share: the part, by the inverses of the factors,
+  of all that the queues with work hold. What is kept for a queue counts as its own. A queue that
+  holds nothing is below its share, and so is one that is alone. Others get what the node has beside
+  it. At most a quarter of the pool is reserved, but room for one session always may be. The oldest
+  session of the queue that is furthest below its share comes first. Room that is kept is used
+  before anything else.
 """
 
 import heapq
@@ -24,6 +27,7 @@ SPREAD = 0.3
 """How much shorter some sessions run, so that their ends spread out."""
 MOST_RESERVED = 0.25
 """The part of the pool that may be reserved."""
+ROUNDING = 1e-6
 
 
 class Job(NamedTuple):
@@ -65,6 +69,7 @@ class Model:
         self._ends: list[tuple[float, int, str, Job]] = []
         self._reserved: dict[int, tuple[str, Waiting]] = {}
         self._submitted = 0
+        self._takes = 0.0
         self.held: Counter[str] = Counter()
         """The CPUs of what runs, by queue."""
         self.started: dict[str, float] = {}
@@ -84,8 +89,12 @@ class Model:
         self._reserved = {at: each for at, each in self._reserved.items() if each[0] != queue}
         self._lines[queue].clear()
 
-    def step(self, now: float) -> None:
-        """End what has run for its time, start what has room, and reserve room."""
+    def step(self, now: float, takes: float = 0.0) -> None:
+        """End what has run for its time, start what has room, and reserve room.
+
+        Whoever plays the step `takes` so many seconds for it: then runs begin at its end.
+        """
+        self._takes = takes
         while self._ends and self._ends[0][0] <= now:
             _, node, queue, job = heapq.heappop(self._ends)
             self._free[node] += job.cpus
@@ -119,7 +128,8 @@ class Model:
         self._free[node] -= session.job.cpus
         self.held[queue] += session.job.cpus
         self.started.setdefault(queue, now)
-        heapq.heappush(self._ends, (now + session.job.seconds, node, queue, session.job))
+        end = now + self._takes + session.job.seconds
+        heapq.heappush(self._ends, (end, node, queue, session.job))
 
     def _head(self, queue: str, closed: set[tuple[str, int]]) -> Waiting | None:
         heads = (
@@ -139,24 +149,34 @@ class Model:
         )
         return min(fits, key=self._free.__getitem__, default=None)
 
+    def _shares(self) -> dict[str, float]:
+        """Return the shares of the queues with work, in CPUs: of all that they hold together."""
+        weights = {queue: 1 / self._factors[queue] for queue in self._lines if self.waiting(queue)}
+        together = sum(self.held[queue] for queue in weights)
+        return {queue: together * each / sum(weights.values()) for queue, each in weights.items()}
+
     def _reserve(self, starved: Sequence[tuple[str, Waiting]]) -> None:
-        weights = {queue: 1 / factor for queue, factor in self._factors.items()}
-        whole = sum(weights[queue] for queue in weights if self.waiting(queue))
-        pool = sum(self._nodes)
+        pool, shares = sum(self._nodes), self._shares()
+        kept: Counter[str] = Counter()
+        for queue, taker in self._reserved.values():
+            kept[queue] += taker.job.cpus
+        with_room = {taker for _, taker in self._reserved.values()}
 
         def above(queue: str) -> float:
-            return self.held[queue] / pool - weights[queue] / whole
+            return self.held[queue] + kept[queue] - shares[queue]
 
-        kept = sum(taker.job.cpus for _, taker in self._reserved.values())
-        with_room = {taker for _, taker in self._reserved.values()}
+        def below_share(queue: str) -> bool:
+            alone_or_empty = len(shares) == 1 or not self.held[queue] + kept[queue]
+            return alone_or_empty or above(queue) < -ROUNDING
+
         for queue, head in sorted(starved, key=lambda each: (above(each[0]), each[1].number)):
             others = [node for node in range(len(self._free)) if node not in self._reserved]
-            if head in with_room or not others:
+            if head in with_room or not others or not below_share(queue):
                 continue
-            if kept and kept + head.job.cpus > pool * MOST_RESERVED:
+            if kept and kept.total() + head.job.cpus > pool * MOST_RESERVED:
                 return
             self._reserved[max(others, key=self._free.__getitem__)] = queue, head
-            kept += head.job.cpus
+            kept[queue] += head.job.cpus
 
 
 Series = Sequence[tuple[float, Mapping[str, int]]]

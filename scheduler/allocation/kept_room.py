@@ -7,6 +7,7 @@ from itertools import chain
 
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.reservations import Reserved, Taker
+from scheduler.allocation.starvation import Starvation
 from scheduler.allocation.waiting_lines import BusyQueue, Reading, heads_read
 from scheduler.core.fairshare import Claimant, Grant, WaitingLine
 
@@ -42,6 +43,9 @@ class KeptRoom:
         """The reservations that the round leaves, by session id."""
         self._starved: list[WaitingLine] = []
         """The lines of the starved sessions for which room is kept here."""
+        self.sizes: list[tuple[int, float]] = []
+        """The queue and the size of each session that has got its kept room now, or still waits for
+        it."""
         self._granted: set[str] = set()
         self._limited: dict[str, datetime] = {}
         """Since when only a limit holds sessions back, by session id."""
@@ -115,10 +119,13 @@ class KeptRoom:
         A limit holds back the lines that are not `unlimited`.
         """
         lines = {(queue, line.key): line for queue, line in waiting}
-        self._starved = []
+        self._starved, self.sizes = [], []
         for session, taker in self._takers.items():
             line = lines.get((taker.queue_id, taker.key))
-            if line is None or session in self._granted:
+            if line is None:
+                continue
+            if session in self._granted:
+                self.sizes.append((taker.queue_id, line.size))
                 continue
             if not taker.preempts and line not in unlimited:
                 self._limited[session] = since = taker.limited_since or self._at
@@ -130,6 +137,7 @@ class KeptRoom:
                 if not nodes:
                     continue
             self.now[session] = nodes
+            self.sizes.append((taker.queue_id, line.size))
             if not taker.preempts:
                 self._starved.append(line)
 
@@ -145,17 +153,25 @@ class KeptRoom:
             for kept, more in ((here, self._part(line)), (pool, line.size))
         )
 
-    def reserve(self, site: Site, lines: Iterable[WaitingLine], elsewhere: float) -> None:
-        """Reserve nodes for the heads of starved lines, until enough is kept.
+    def reserve(
+        self,
+        site: Site,
+        lines: Iterable[tuple[int, WaitingLine]],
+        elsewhere: float,
+        starvation: Starvation,
+    ) -> None:
+        """Reserve nodes for the heads of starved lines, by queue, until enough is kept.
 
-        None are for a head that only nodes that the cluster has yet to add could hold.
+        None are for a head that only nodes that the cluster has yet to add could hold, and none for
+        one whose queue has its share with what is kept for it.
         """
-        for line in lines:
+        for queue, line in lines:
             if self.is_enough(line, elsewhere):
                 break
-            if nodes := site.reserve(line):
+            if starvation.below_share(queue) and (nodes := site.reserve(line)):
                 self.now[str(line.heads[0].id)] = nodes
                 self._starved.append(line)
+                starvation.count([(queue, line.size)])
 
     def _ready(
         self, claimants: Sequence[Claimant]

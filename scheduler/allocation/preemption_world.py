@@ -10,8 +10,9 @@ from django.db import connection
 
 from podspec.resources import Amounts
 from scheduler.allocation.holdings import held_amounts, taken_amounts
+from scheduler.allocation.limits import queue_limit
 from scheduler.allocation.queue_usage import amounts_used
-from scheduler.allocation.round import MOST_HEADS, queue_limit
+from scheduler.allocation.round import MOST_HEADS
 from scheduler.allocation.waiting_lines import (
     RELEASED,
     BusyQueue,

@@ -102,25 +102,28 @@ def starved(
 
 
 _KEPT_ELSEWHERE = f"""
-    SELECT c.resources::text, c.cluster_size, count(DISTINCT s.id)
+    SELECT s.queue_id, c.resources::text, c.cluster_size, count(DISTINCT s.id)
     FROM scheduler_reservation r JOIN scheduler_executor x ON x.id = r.executor_id
     JOIN sessions_app_session s ON s.id = r.session_id
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     WHERE r.executor_id <> %(executor)s AND {_OPEN} AND s.phase = 'waiting'
         AND NOT EXISTS ({_MADE_ROOM} r.executor_id)
-    GROUP BY 1, 2
+    GROUP BY 1, 2, 3
 """
 
 
-def part_kept_elsewhere(executor: Executor, pool: Amounts, alive: datetime) -> float:
-    """Return the part of the pool that other executors keep for starved sessions.
+def parts_kept_elsewhere(
+    executor: Executor, pool: Amounts, alive: datetime
+) -> list[tuple[int, float]]:
+    """Return the parts of the pool that other executors keep for starved sessions, with the queues
+    of these.
 
     Those not heard since `alive` and those that can start nothing now keep it for nobody.
     """
     with connection.cursor() as cursor:
         cursor.execute(_KEPT_ELSEWHERE, {"executor": executor.pk, "alive": alive})
         rows = cursor.fetchall()
-    return sum((n * cost(taken_amounts(text, pods), pool) for text, pods, n in rows), 0.0)
+    return [(queue, n * cost(taken_amounts(text, pods), pool)) for queue, text, pods, n in rows]
 
 
 _GONE = """

@@ -9,19 +9,19 @@ from uuid import UUID
 
 from django.conf import settings
 
-from podspec.quantity import parse
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.holdings import Held, leases_held, room_beside
 from scheduler.allocation.kept_room import KeptRoom
+from scheduler.allocation.limits import queue_limit, quota_limit
 from scheduler.allocation.patience import Patience
 from scheduler.allocation.project_troubles import troubled_projects
 from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
 from scheduler.allocation.reservations import (
     Reserved,
     limited_write,
-    part_kept_elsewhere,
+    parts_kept_elsewhere,
     reservations_write,
     starved,
     takers_of,
@@ -56,7 +56,7 @@ from scheduler.locks import (
     waiting_lines_by_index,
 )
 from scheduler.models import Executor, Placement
-from sessions_app.core.quotas import SESSIONS, Quota, Quotas
+from sessions_app.core.quotas import SESSIONS, Quotas
 from sessions_app.in_force.quotas import quotas_lock, quotas_read
 from sessions_app.locks import AdvisoryLock, LockedSession
 
@@ -94,6 +94,7 @@ class Allocation:
         # Not of this object: it would be a cycle, and its sessions garbage to be looked for.
         self._whole = whole = cache(partial(_whole, executor))
         self._kept = KeptRoom(self._before, takers, lambda each: cost(each.amounts, whole()), now)
+        self._starvation = Starvation({}, {}, now)
         self._queues: Sequence[BusyQueue] = ()
         self._wishes: Mapping[int, Wish] = {}
         self._given: Counter[tuple[int, int]] = Counter()
@@ -282,7 +283,7 @@ class Allocation:
         shared: dict[int, Limit] = {}
         limits = {
             queue.id: [
-                shared.setdefault(quota.id, _quota_limit(quota))
+                shared.setdefault(quota.id, quota_limit(quota))
                 for quota in self._quotas.of(queue.project_id)
             ]
             for queue in queues
@@ -318,7 +319,9 @@ class Allocation:
         full = self._within_limits(site.full)
         open_lines.update(line for _, line in (*full, *self._within_limits(site.hesitant)))
         others = [(queue.id, line) for queue, line in (*site.full, *site.hesitant)]
-        self._kept.keep(site, [*others, *fitting], open_lines)
+        waiting = [*others, *fitting]
+        self._kept.keep(site, waiting, open_lines)
+        self._starvation = self._starvation_of({q for q, line in waiting if line in open_lines})
         lines = self._starved_lines(full)
         if not lines or self._kept.is_enough(lines[0]):
             return
@@ -329,8 +332,11 @@ class Allocation:
             return
         lines = self._without_room(lines)
         if lines:
-            elsewhere = part_kept_elsewhere(self._executor, self._usage.pool, self._alive)
-            self._kept.reserve(site, lines, elsewhere)
+            elsewhere = parts_kept_elsewhere(self._executor, self._usage.pool, self._alive)
+            self._starvation.count(elsewhere)
+            queue_of = {line: queue.id for queue, line in full}
+            wanted = [(queue_of[line], line) for line in lines]
+            self._kept.reserve(site, wanted, sum(n for _, n in elsewhere), self._starvation)
 
     def _within_limits(
         self, waiting: Sequence[tuple[BusyQueue, WaitingLine]]
@@ -347,10 +353,11 @@ class Allocation:
     def _starved_lines(self, full: Sequence[tuple[BusyQueue, WaitingLine]]) -> list[WaitingLine]:
         """Return the lines whose heads are starved and have no reservation, here or elsewhere: of
         the queue furthest below its share first, then the oldest."""
-        if not full:
+        queue_of = {line: q.id for q, line in full if self._starvation.below_share(q.id)}
+        if not queue_of:
             return []
-        heads_read([Reading(queue.id, line, 0, 1) for queue, line in full])
-        found = self._starvation.in_order({line: queue.id for queue, line in full})
+        heads_read([Reading(queue, line, 0, 1) for line, queue in queue_of.items()])
+        found = self._starvation.in_order(queue_of)
         kept = self._kept.now
         return self._without_room([each for each in found if str(each.heads[0].id) not in kept])
 
@@ -364,11 +371,17 @@ class Allocation:
     def _known(self, queue: BusyQueue, used: Mapping[int, Amounts]) -> list[Limit]:
         """Return the limits of a queue as read without locks; other rounds may be using them up."""
         own = queue_limit(queue.resource_limits, used.get(queue.id, {}))
-        return [own, *(_quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
+        return [own, *(quota_limit(quota) for quota in self._quotas.of(queue.project_id))]
 
-    @cached_property
-    def _starvation(self) -> Starvation:
-        return Starvation(self._queues, self._usage.held, self._now)
+    def _starvation_of(self, competing: set[int]) -> Starvation:
+        """Return who is starved, by what these queues hold with what the round has given them."""
+        factors = {each.id: each.factor for each in self._queues if each.id in competing}
+        holds = {queue: self._usage.held(queue) for queue in factors}
+        found = Starvation(factors, holds, self._now)
+        given = ((each, self._wishes[each[1]].taken) for each in self._given.elements())
+        found.count((queue, cost(taken, self._usage.pool)) for (queue, _), taken in given)
+        found.count(self._kept.sizes)
+        return found
 
     def _read_and_divide(
         self,
@@ -392,7 +405,7 @@ class Allocation:
     def _promise(self, site: Site, queue_of: Mapping[WaitingLine, int]) -> None:
         """Keep room for a starved session that fits, before smaller ones of other queues take a
         part of it."""
-        if line := self._starvation.first_below_share(queue_of):
+        for line in self._starvation.in_order(queue_of)[:1]:
             site.promise(line)
 
     def _claim(self, site: Site, grants: Sequence[Grant]) -> int:
@@ -435,16 +448,3 @@ def _whole(executor: Executor) -> Amounts:
     """Return all that an executor has."""
     own = Room(executor.nodes, ()).whole
     return {**own, SESSIONS: ONE * executor.max_sessions}
-
-
-def _quota_limit(quota: Quota) -> Limit:
-    return Limit(f"quota of {quota.scope}", {quota.name: quota.limit - quota.used})
-
-
-def queue_limit(resource_limits: Mapping[str, Any], used: Amounts) -> Limit:
-    """Return the limit of a queue, reduced by what it uses."""
-    limits = {name: parse(value) for name, value in resource_limits.items()}
-    return Limit(
-        "limit of the queue",
-        {name: value - used.get(name, value * 0) for name, value in limits.items()},
-    )

@@ -100,6 +100,15 @@ def levels_with_history(standings: Mapping[int, Standing], left: float) -> dict[
     return levels
 
 
+def above_shares(factors: Mapping[int, float], holds: Mapping[int, float]) -> dict[int, float]:
+    """Return what each queue holds above its share of all that these queues hold together.
+
+    It is negative below. What one queue holds above its share the others hold below theirs.
+    """
+    level = sum(holds.values()) / (sum(1 / each for each in factors.values()) or 1.0)
+    return {queue: holds[queue] - level / factor for queue, factor in factors.items()}
+
+
 @dataclass(slots=True, eq=False)
 class Limit:
     """The amounts that may still be taken under one limit, of one or of several queues.

@@ -8,10 +8,10 @@ from django.db.models import Q
 
 from podspec.resources import Unparsed
 from scheduler.allocation.holdings import leases_held, room_beside
+from scheduler.allocation.limits import queue_limit
 from scheduler.allocation.patience import PATIENCE
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.reservations import reservations_of, takers_waiting
-from scheduler.allocation.round import queue_limit
 from scheduler.allocation.waiting_lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.core.fairshare import Order
 from scheduler.core.fit import ANOTHER_NODE, Misfit, Room

@@ -350,6 +350,43 @@ def test_a_queue_that_holds_its_share_gets_nothing_by_age(
         assert by_queue(take(played, 9)) == {"late": 1}
 
 
+@pytest.mark.parametrize(
+    ("factors", "idle"),
+    [((1, 4), 0), ((1, 4), 48), ((1, 8, 8, 8, 8), 0)],
+    ids=["two queues", "two thirds of the pool for nobody", "five queues"],
+)
+def test_shares_hold_for_as_long_as_the_backlog_does(
+    at: Project, played: Agent, settings: Any, factors: Sequence[float], idle: int
+) -> None:
+    """Also when all that waits has waited for too long, and where a part of the pool is idle."""
+    settings.REPRISE = {**settings.REPRISE, "starved_after": 0.0}
+    played.nodes = [{"name": n, "allocatable": {"cpu": "8"}} for n in "abc"]
+    if idle:
+        nodes = [{"name": "z", "allocatable": {"cpu": str(idle)}}]
+        serving = executor("idle", projects=(project("other"),))
+        Agent(serving, nodes=nodes).lease()
+        queue_usage_refresh()
+    owner = user(superuser=True)
+    queues = [queue(at, f"q{n}", priority_factor=factor).name for n, factor in enumerate(factors)]
+    for name in queues:
+        waiting(at, 100 if name == "q0" else 50, name, owner=owner, resources={"cpu": "1"})
+    running = take(played, 24)
+    assert len(running) == 24
+    held: Counter[str] = Counter()
+    for _ in range(70):
+        first = running.pop(0)
+        played.start(first)
+        played.succeed(first)
+        running += take(played, 24)
+        # This round finds no room, so all that waits is too large.
+        running += take(played, 24)
+        held += by_queue(running)
+    whole = sum(1 / factor for factor in factors)
+    wanted = {name: 1 / factor / whole for name, factor in zip(queues, factors, strict=True)}
+    shares = {name: held[name] / held.total() for name in queues}
+    assert shares == pytest.approx(wanted, abs=0.02)
+
+
 def reserved() -> dict[UUID, list[str]]:
     return dict(Reservation.objects.values_list("session_id", "nodes"))
 

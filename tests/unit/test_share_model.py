@@ -70,6 +70,21 @@ def test_at_most_a_quarter_of_the_nodes_is_reserved() -> None:
     assert [model.held[queue] for queue in "xyz"] == [4, 4, 0]
 
 
+def test_shares_hold_while_everything_that_waits_is_starved() -> None:
+    factors = {"a": 1.0, "b": 8.0, "c": 8.0, "d": 8.0, "e": 8.0}
+    model = Model([8] * 3, factors, starved_after=0.0)
+    coming = {queue: jobs(queue, {1: 1}, 10.0) for queue in factors}
+    series = []
+    for second in range(100):
+        for queue, each in coming.items():
+            for job in islice(each, 24 - model.waiting(queue)):
+                model.submit(queue, job, second)
+        model.step(second)
+        series.append((float(second), Counter(model.held)))
+    shares = [share(series, queue, 10.0, 100.0) for queue in factors]
+    assert shares == pytest.approx([16 / 24, *[2 / 24] * 4], abs=0.01)
+
+
 def test_nothing_waits_or_is_reserved_for_a_queue_that_left() -> None:
     model = Model([4], {"small": 1.0, "large": 1.0}, starved_after=0.0)
     for _ in range(4):
