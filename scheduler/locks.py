@@ -148,11 +148,11 @@ _CLAIM_WAITING_SESSIONS = f"""
         SELECT l.* FROM sessions_app_session l
         WHERE l.phase = 'waiting' AND l.queue_id = w.queue_id AND l.scheduling_key = w.key
             AND l.id <> ALL(%(passed)s::uuid[])
-        ORDER BY l.priority DESC, l.root_submitted_at, l.id LIMIT w.count
+        ORDER BY l.priority DESC, l.root_submitted_at, l.root_id LIMIT w.count
         FOR NO KEY UPDATE SKIP LOCKED
     ) s
     JOIN sessions_app_session r ON r.id = s.root_id
-    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
+    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.root_id
 """
 
 

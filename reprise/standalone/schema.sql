@@ -2206,7 +2206,7 @@ CREATE UNIQUE INDEX session_creation_id_unique ON public.sessions_app_session US
 CREATE INDEX session_executor_ended ON public.sessions_app_session USING btree (project_id, executor, id NULLS FIRST) WHERE (((phase)::text = 'final'::text) AND (NOT ((executor)::text = ''::text)));
 CREATE INDEX session_exits ON public.sessions_app_session USING btree (project_id, exit_code, id NULLS FIRST) WHERE ((exit_code IS NOT NULL) AND (NOT ((exit_code = 0) AND (exit_code IS NOT NULL) AND ((retry_cause)::text = ''::text))));
 CREATE INDEX session_failures ON public.sessions_app_session USING btree (project_id, id NULLS FIRST) WHERE (((phase)::text = 'final'::text) AND (NOT ((retry_cause)::text = ANY ((ARRAY[''::character varying, 'user_cancelled'::character varying])::text[]))));
-CREATE INDEX session_lines ON public.sessions_app_session USING btree (queue_id, scheduling_key, priority DESC, root_submitted_at, id) WHERE ((phase)::text = 'waiting'::text);
+CREATE INDEX session_in_line ON public.sessions_app_session USING btree (queue_id, scheduling_key, priority DESC, root_submitted_at, root_id) WHERE ((phase)::text = 'waiting'::text);
 CREATE INDEX session_live ON public.sessions_app_session USING btree (project_id, id NULLS FIRST) WHERE ((phase)::text = 'live'::text);
 CREATE INDEX session_name ON public.sessions_app_session USING btree (project_id, name varchar_pattern_ops) WHERE (NOT ((name)::text = ''::text));
 CREATE INDEX session_on_hold ON public.sessions_app_session USING btree (project_id, id) WHERE ((resting)::text = 'held'::text);
@@ -2624,4 +2624,5 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('sessions_app', '0092_attempts_by_root', now()),
     ('sessions_app', '0093_by_hand_and_paced', now()),
     ('sessions_app', '0094_archived_by_name', now()),
-    ('sessions_app', '0095_secrets_by', now());
+    ('sessions_app', '0095_secrets_by', now()),
+    ('sessions_app', '0096_lines_by_root', now());

@@ -26,7 +26,7 @@ _SINCE = f"""
     CROSS JOIN LATERAL (
         SELECT id FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
-        ORDER BY priority DESC, root_submitted_at, id LIMIT 1) AS v
+        ORDER BY priority DESC, root_submitted_at, root_id LIMIT 1) AS v
 """
 
 

@@ -47,7 +47,7 @@ _WAITING = f"""
     WHERE r.executor_id = ANY(%(executors)s::bigint[])
         AND s.phase = 'waiting' AND s.scheduling_key IS NOT NULL
 """
-_IN_ORDER = "ORDER BY s.priority DESC, s.root_submitted_at, s.id"
+_IN_ORDER = "ORDER BY s.priority DESC, s.root_submitted_at, s.retry_count = 0, s.root_id"
 # Of a session that has room on two executors, one keeps it: another one was silent or cordoned
 # when the second reserved, or others make room there.
 _TAKERS = f"""

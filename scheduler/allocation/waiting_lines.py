@@ -160,7 +160,7 @@ _WISHES = f"""
         SELECT spec_id, parent_id, avoid_node, avoid_executors, retry_count
         FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
-        ORDER BY priority DESC, root_submitted_at, id LIMIT 1
+        ORDER BY priority DESC, root_submitted_at, root_id LIMIT 1
     ) s
     JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
@@ -237,15 +237,15 @@ def queue_keys(queue_id: int) -> list[int]:
 
 
 _HEADS = f"""
-    SELECT w.number, s.priority, {MICROSECONDS}, s.id
+    SELECT w.number, s.priority, {MICROSECONDS}, s.root_id, s.id
     FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[])
         WITH ORDINALITY AS w(queue_id, key, past, count, number)
     CROSS JOIN LATERAL (
-        SELECT priority, root_submitted_at, id FROM sessions_app_session
+        SELECT priority, root_submitted_at, root_id, id FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = w.queue_id AND scheduling_key = w.key
-        ORDER BY priority DESC, root_submitted_at, id OFFSET w.past LIMIT w.count
+        ORDER BY priority DESC, root_submitted_at, root_id OFFSET w.past LIMIT w.count
     ) s
-    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.id
+    ORDER BY w.number, s.priority DESC, s.root_submitted_at, s.root_id
 """
 
 
@@ -263,7 +263,8 @@ def heads_read(readings: Sequence[Reading]) -> None:
     wanted = [(each.queue_id, each.line.key, each.past, each.wanted) for each in readings]
     with connection.cursor() as cursor:
         cursor.execute(_HEADS, columns(wanted))
-        for number, priority, submitted, session_id in cursor.fetchall():
-            readings[number - 1].line.heads.append(Order(-priority, submitted, session_id))
+        for number, priority, submitted, root, session in cursor.fetchall():
+            line = readings[number - 1].line
+            line.heads.append(Order(-priority, submitted, not line.retry, root, session))
     for each in readings:
         each.line.more = len(each.line.heads) >= each.wanted

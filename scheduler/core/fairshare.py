@@ -34,11 +34,14 @@ _NOTHING = Decimal(0)
 class Order(NamedTuple):
     """The position of a session in its queue; the smallest is next.
 
-    `root_submitted_at` is in microseconds, since numbers are read faster than times.
+    `root_submitted_at` is in microseconds, since numbers are read faster than times. All sessions
+    of a bulk call have the same: there retries go before what is `fresh`, and roots decide.
     """
 
     negative_priority: int
     root_submitted_at: int
+    fresh: bool
+    root_id: UUID
     id: UUID
 
 

@@ -238,12 +238,12 @@ def _no_more(templates: Sequence[str]) -> str:
 
 _MINE = f"SELECT {MICROSECONDS} FROM sessions_app_session s WHERE s.id = %s"
 _HEADS = f"""
-    SELECT s.priority, {MICROSECONDS}, s.id
+    SELECT s.priority, {MICROSECONDS}, s.retry_count = 0, s.root_id, s.id
     FROM unnest(%s::bigint[]) AS k(key)
     CROSS JOIN LATERAL (
-        SELECT priority, root_submitted_at, id FROM sessions_app_session
+        SELECT priority, root_submitted_at, retry_count, root_id, id FROM sessions_app_session
         WHERE phase = 'waiting' AND queue_id = %s AND scheduling_key = k.key
-        ORDER BY priority DESC, root_submitted_at, id LIMIT %s
+        ORDER BY priority DESC, root_submitted_at, root_id LIMIT %s
     ) s
 """
 
@@ -254,7 +254,8 @@ def _ahead(session: Session) -> int:
     with connection.cursor() as cursor:
         cursor.execute(_MINE, [session.pk])
         (submitted,) = cursor.fetchone()
-        mine = Order(-session.stored_priority, submitted, session.pk)
+        fresh = session.retry_count == 0
+        mine = Order(-session.stored_priority, submitted, fresh, session.root_id, session.pk)
         cursor.execute(_HEADS, [array(keys), session.queue_id, MOST_AHEAD])
-        before = sum(Order(-row[0], row[1], row[2]) < mine for row in cursor.fetchall())
+        before = sum(Order(-row[0], *row[1:]) < mine for row in cursor.fetchall())
     return min(before, MOST_AHEAD)

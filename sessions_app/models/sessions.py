@@ -257,9 +257,9 @@ class Session(models.Model):
                 "scheduling_key",
                 F("stored_priority").desc(),
                 "root_submitted_at",
-                "id",
+                "root",
                 condition=Q(phase=Phase.WAITING),
-                name="session_lines",
+                name="session_in_line",
             ),
             models.Index(
                 "id",

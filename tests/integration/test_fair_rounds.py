@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.allocation import waiting_lines
@@ -15,7 +17,7 @@ from scheduler.models import Executor, Lease, Pool, QueueUsage, Reservation
 from scheduler.services.leases import lease_round
 from sessions_app.models import Project, Queue, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
-from tests.agent import Agent, agent
+from tests.agent import Agent, admin, agent
 from tests.factories import executor, policy, project, queue, submit, user
 from tests.invariants import check_all
 from tests.racing import race
@@ -144,6 +146,33 @@ def test_retries_leave_half_of_the_queue_to_fresh_sessions(at: Project, played: 
     assert len(set(leased) & set(fresh)) == 4
     # What fresh sessions do not want is the retries'.
     assert set(fresh) < set(take(played, 8)) | set(leased)
+
+
+def test_retries_of_a_bulk_call_do_not_wait_behind_the_rest_of_it(
+    at: Project, played: Agent
+) -> None:
+    """All of a call were submitted at the same time: the later id of a retry decides nothing."""
+    item = {"project": at.address, "command": ["true"], "retry_policy": policy()}
+    answer = admin().post("sessions/bulk/", {"sessions": [item] * 30}).json()
+    ids = [UUID(each["session_id"]) for each in answer["results"]]
+    first = take(played, 10)
+    assert first == ids[:10]
+    failing = first[:7]
+    played.start(*failing)
+    # The first one of the call is the last to fail.
+    for each in reversed(failing):
+        played.fail(each)
+        retries_dispatch()
+    (ahead,) = Session.objects.filter(root=failing[0], phase="waiting")
+    Session.objects.update(created_at=F("created_at") - timedelta(seconds=10))
+    why = [
+        admin().read(f"sessions/{each}/")["why_pending"]["ahead"] for each in (ahead.pk, ids[10])
+    ]
+    assert why == [0, 7]
+    again = Session.objects.filter(pk__in=take(played, 7)).order_by("root_id")
+    # Retries get half of what their queue holds, those of the first roots first.
+    assert [each.root_id for each in again if each.retry_count] == failing[:5]
+    assert [each.pk for each in again if not each.retry_count] == ids[10:12]
 
 
 def test_a_queue_stays_below_its_limits(at: Project, played: Agent) -> None:

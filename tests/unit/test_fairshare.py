@@ -31,7 +31,8 @@ CPU = "cpu"
 
 
 def order(number: int, priority: int = 0) -> Order:
-    return Order(-priority, 1_000_000 * number, UUID(int=number))
+    each = UUID(int=number)
+    return Order(-priority, 1_000_000 * number, True, each, each)
 
 
 def line(

@@ -110,7 +110,7 @@ class BudgetGate:
             standings = standings_of(limits, now=self._now)
         book = Book(standings)
         over: dict[UUID, str] = {}
-        for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.id)):
+        for session in sorted(ready, key=lambda each: (each.root_submitted_at, each.root_id)):
             scopes = [each.scope for each in self._waits(session)]
             if scope := book.take(scopes, session.root_submitted_at):
                 over[session.id] = scope
