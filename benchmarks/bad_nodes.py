@@ -5,9 +5,10 @@ simulated driver, without waiting. Each turn fills all free places, lets the run
 their retries, and runs the sweep of nodes. Two cases:
 
 * bad: some nodes fail 80 % of what they run, all others 2 %, with one signature and with several.
-  `found` is the smallest part of the bad nodes that is ever suspect, `false_suspects` the number of
-  healthy ones that are, in the worst case. `waste_ratio` is what is failed beyond the 2 %, with
-  `avoid_suspects: all` by with the feature off, in the worst case.
+  Then all others fail 20 %, and 40 %. `found` is the smallest part of the bad nodes that is ever
+  suspect, `false_suspects` the number of healthy ones that are, in the worst case. `waste_ratio` is
+  what is failed beyond the 2 %, with `avoid_suspects: all` by with the feature off, in the worst
+  case.
 * burst: no node is bad, but a tenth of the job sets is broken, and runs on two nodes each.
   `burst_suspects` is the number of nodes that are suspect at the end.
 
@@ -31,6 +32,8 @@ from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script
 
 BAD, USUAL = 0.8, 0.02
+MUCH = (0.2, 0.4)
+"""How often other nodes fail where much fails."""
 OF_A_JOB_SET = 50
 """Chains of a job set in the burst."""
 SEED = 11
@@ -80,11 +83,20 @@ def measured(size: Size, *, signatures: Sequence[int]) -> dict[str, float]:
     found, false, waste = 1.0, 0, 0.0
     for count in signatures:
         kinds = {"exit_codes": list(range(1, count + 1)), "bad_nodes": dict.fromkeys(bad, BAD)}
-        off, on = (_bad(f"{avoid}-{count}", size, kinds, avoid) for avoid in ("off", "all"))
+        off, on = (_bad(f"{avoid}-{count}", size, kinds, avoid, USUAL) for avoid in ("off", "all"))
         print(f"{count} signatures: {off.wasted:.0f} wasted, {on.wasted:.0f} with the feature")
         found = min(found, len(bad & on.suspects) / len(bad))
         false = max(false, len(on.suspects - bad))
         waste = max(waste, on.wasted / max(off.wasted, 1.0))
+    for usual in MUCH:
+        kinds = {"bad_nodes": dict.fromkeys(bad, BAD)}
+        on = _bad(f"all-{usual:g}", size, kinds, "all", usual)
+        found = min(found, len(bad & on.suspects) / len(bad))
+        false = max(false, len(on.suspects - bad))
+        print(
+            f"{usual:.0%} usual: {len(bad & on.suspects)} of {len(bad)} found,"
+            f" {len(on.suspects - bad)} false suspects"
+        )
     burst = _burst(size)
     print(f"burst: {len(burst.suspects)} suspects, {burst.failures} of {burst.attempts} failed")
     return {
@@ -95,8 +107,8 @@ def measured(size: Size, *, signatures: Sequence[int]) -> dict[str, float]:
     }
 
 
-def _bad(name: str, size: Size, kinds: Mapping[str, Any], avoid: str) -> Counts:
-    world = World(name, size, avoid, Script(**kinds, failure_rate=USUAL))
+def _bad(name: str, size: Size, kinds: Mapping[str, Any], avoid: str, usual: float) -> Counts:
+    world = World(name.replace(".", "-"), size, avoid, Script(**kinds, failure_rate=usual))
     policy = {"max_retries": 20, "retry_delay": 0.001, "jitter": "none"}
     sessions = [
         {"job_set": f"set-{chain % 20}", "retry_policy": policy} for chain in range(size.chains)

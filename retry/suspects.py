@@ -7,12 +7,14 @@ convicts none of them. `docs/scheduling.md` says what follows from a suspicion.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from math import exp, lgamma, log
+from math import exp, lgamma, log, log1p
 from typing import NamedTuple
 
 LEAST_FAILURES = 5
 LEAST_CHAINS = 3
 LEAST_RATIO = 3.0
+"""The odds of a failure (failed by ended well) on a suspect node, by those to be expected. A ratio
+of failures could convict no node where a third of all attempts fails."""
 MOST_CHANCE = 0.001
 """Maximum chance, over all nodes together, that a healthy node looks so bad."""
 SHARE = 5
@@ -54,8 +56,12 @@ class Verdict:
 
     @property
     def ratio(self) -> float:
-        """Return how many times the expected failures there are."""
-        return self.failures / self.expected
+        """Return by what the odds of a failure exceed those to be expected."""
+        return self._odds(self.failures) / self._odds(self.expected)
+
+    def _odds(self, failures: float) -> float:
+        # Half a one more of each: where everything fails, or nothing, there are odds, too.
+        return (failures + 0.5) / (self.attempts - failures + 0.5)
 
     @property
     def reason(self) -> str:
@@ -67,23 +73,26 @@ class Verdict:
         )
 
 
-def poisson_tail(count: int, mean: float) -> float:
-    """Return the chance of `count` events or more where `mean` are expected."""
+def binomial_tail(count: int, attempts: int, rate: float) -> float:
+    """Return the chance of `count` failures or more in so many attempts that fail at this rate."""
     if count <= 0:
         return 1.0
-    if mean <= 0:
+    if rate <= 0:
         return 0.0
-    term = exp(count * log(mean) - mean - lgamma(count + 1))
-    if count <= mean:
-        # The upper terms still grow here, so the lower ones are added up instead.
-        below = (exp(n * log(mean) - mean - lgamma(n + 1)) for n in range(count))
-        return max(0.0, 1.0 - sum(below))
-    total, number = 0.0, count
-    while term > total * 1e-12:
-        total += term
-        number += 1
-        term *= mean / number
-    return min(total, 1.0)
+    if rate >= 1:
+        return 1.0 if count <= attempts else 0.0
+    ways = lgamma(attempts + 1)
+    terms = (
+        exp(
+            ways
+            - lgamma(n + 1)
+            - lgamma(attempts - n + 1)
+            + n * log(rate)
+            + (attempts - n) * log1p(-rate)
+        )
+        for n in range(count, attempts + 1)
+    )
+    return min(sum(terms), 1.0)
 
 
 def judge(groups: Iterable[Group], nodes: int) -> Verdict | None:
@@ -103,8 +112,9 @@ def judge(groups: Iterable[Group], nodes: int) -> Verdict | None:
         return None
     if found.ratio < LEAST_RATIO:
         return None
-    rare = poisson_tail(found.failures, found.expected) < MOST_CHANCE / max(nodes, 1)
-    return found if rare else None
+    rate = found.expected / found.attempts
+    chance = binomial_tail(found.failures, found.attempts, rate)
+    return found if chance < MOST_CHANCE / max(nodes, 1) else None
 
 
 def most_out(nodes: int) -> int:

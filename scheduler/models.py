@@ -178,7 +178,7 @@ class Node(models.Model):
     reason = models.TextField(blank=True, default="")
     """Why it is suspect, or was, in words."""
     ratio = models.FloatField(null=True)
-    """How many times the expected failures it had then."""
+    """How many times the expected odds of a failure it had then."""
     quarantined_at = models.DateTimeField(null=True)
     quarantined_by = models.CharField(max_length=ACTOR_LENGTH, blank=True, default="")
     quarantine_reason = models.CharField(max_length=MAX_REASON, blank=True, default="")

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import (
+    Avg,
     Case,
     Count,
     Exists,
@@ -18,13 +20,14 @@ from django.db.models import (
     Q,
     QuerySet,
     Subquery,
+    TextField,
     When,
 )
 from django.db.models import Value as Constant
-from django.db.models.functions import Coalesce, Concat
+from django.db.models.functions import Cast, Coalesce, Concat, Greatest, LPad, Now
 
 from scheduler.core.preemption import seconds_lost
-from scheduler.models import Executor, Lease, Node, NodeState, Preemption, Reservation
+from scheduler.models import Executor, Lease, Node, NodeAttempt, NodeState, Preemption, Reservation
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import InvalidInput, NotFound
 from sessions_app.core.states import Phase, Status
@@ -181,6 +184,37 @@ def nodes_listed(actor: Actor, action: Action = Action.NODE_LIST) -> QuerySet[No
     seen = actor.projects()
     serving = Q(projects__in=seen) | Q(Exists(seen), projects=None)
     return rows.filter(executor__in=Executor.objects.filter(serving))
+
+
+# `Greatest` passes over null.
+_COUNTED = NodeAttempt.objects.filter(
+    node=OuterRef("pk"),
+    ended_at__gt=Greatest(Now() - timedelta(hours=24), OuterRef("counted_from")),
+)
+_FAILED = Avg(Case(When(cause="", then=0.0), default=1.0))
+_FAILED_SHARE = Coalesce(
+    Subquery(_COUNTED.order_by().values("node").annotate(part=_FAILED).values("part")), 0.0
+)
+# A cursor needs one value that no two rows share: six digits of what did not fail, and the address.
+_DIGITS = Cast(Cast((1.0 - F("failed_share")) * 1e6, IntegerField()), TextField())
+_PLACE = Concat(LPad(_DIGITS, 7, Constant("0")), Constant(" "), "address", output_field=TextField())
+
+
+def with_failed_share(rows: QuerySet[Node]) -> QuerySet[Node]:
+    """Add `failed_share` to nodes: the part of the attempts that count which failed there."""
+    return rows.annotate(failed_share=_FAILED_SHARE)
+
+
+def nodes_by_failures(actor: Actor) -> QuerySet[Node]:
+    """Return the nodes of `nodes_listed` with their `place` in the list.
+
+    For cluster admins the largest part of failed attempts comes first, then the address decides.
+    Others see no figures, so that the address alone decides.
+    """
+    rows = nodes_listed(actor)
+    if not actor.is_cluster_admin:
+        return rows.annotate(place=F("address"))
+    return with_failed_share(rows).annotate(place=_PLACE)
 
 
 def nodes_out(actor: Actor) -> QuerySet[Node]:

@@ -4,14 +4,14 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from unfold.contrib.filters.admin import AutocompleteSelectFilter, DropdownFilter
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from scheduler.models import MAX_REASON, Node, NodeState
-from scheduler.selectors import NO_FIGURES, nodes_figures
+from scheduler.selectors import NO_FIGURES, nodes_figures, with_failed_share
 from scheduler.services.nodes.acts import nodes_quarantine, nodes_release
 from sessions_app.admin.base import (
     OperatorChangeList,
@@ -26,6 +26,9 @@ from sessions_app.admin.base import (
 MOST = 500
 """Maximum number of nodes of one act: its question sends a field for each."""
 STATES = {"open": "success", "suspect": "warning", "quarantined": "danger"}
+FAILING = {"most": "danger", "many": "warning", "few": "success"}
+MOST_FAIL, MANY_FAIL = 0.5, 0.2
+"""The parts of failed attempts from which on the list shows them in another colour."""
 
 
 class QuarantineForm(forms.Form):
@@ -78,11 +81,18 @@ class NodeAdmin(OwnPage, ReadOnlyAdmin):
     list_filter = (NodeStateFilter, ("executor", AutocompleteSelectFilter))
     list_select_related = joined = ("executor",)
     search_fields = ("address__startswith",)
-    ordering = ("address",)
     actions: Any = ("quarantine", "release")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return NodeChangeList
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the nodes with the part of attempts that failed there."""
+        return with_failed_share(super().get_queryset(request))
+
+    def get_ordering(self, request: HttpRequest) -> tuple[Any, ...]:
+        """Return the order of the list: the largest part of failed attempts first."""
+        return (F("failed_share").desc(), "address")
 
     def get_urls(self) -> list[URLPattern]:
         """Add the address to which the buttons of a node post."""
@@ -171,10 +181,14 @@ class NodeAdmin(OwnPage, ReadOnlyAdmin):
     def node_state(self, node: Node) -> str:
         return str(node.state.value)
 
-    @column("failed")
-    def failed(self, node: Any) -> str:
+    @column("failed", ordering="failed_share", label=FAILING)
+    def failed(self, node: Any) -> tuple[str, str] | str:
         found = node.figures
-        return f"{found.failures} of {found.attempts}" if found.attempts else "-"
+        if not found.attempts:
+            return "-"
+        share = found.failures / found.attempts
+        kind = "most" if share >= MOST_FAIL else "many" if share >= MANY_FAIL else "few"
+        return kind, f"{found.failures} of {found.attempts} ({share:.0%})"
 
     @column("suspect until")
     def until(self, node: Node) -> str:

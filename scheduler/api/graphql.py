@@ -27,7 +27,7 @@ from scheduler.selectors import (
     executors_listed,
     executors_nodes,
     node_get,
-    nodes_listed,
+    nodes_by_failures,
     preemptions_listed,
     reservations_listed,
 )
@@ -152,7 +152,8 @@ class ExecutorQueries:
     )
     cluster_nodes = pages(
         ClusterNodeConnection,
-        "The nodes of executors by executor and name, and which of them are suspect.",
+        "The nodes of executors, and which of them are suspect; by executor and name, for cluster "
+        "admins by the part of attempts that failed there first.",
         **arguments_of(NodeFilter),
     )
     overview = one(
@@ -191,8 +192,8 @@ class ExecutorQueries:
     @staticmethod
     def resolve_cluster_nodes(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, actor = Page.of(asked), actor_of(info)
-        wanted = read_arguments(NodeFilter, asked).apply(nodes_listed(actor))
-        return page_of(ClusterNode, wanted, RowCursor("address"), page, partial(nodes_json, actor))
+        wanted = read_arguments(NodeFilter, asked).apply(nodes_by_failures(actor))
+        return page_of(ClusterNode, wanted, RowCursor("place"), page, partial(nodes_json, actor))
 
     @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scheduler.api import registry_shapes as shapes
 from scheduler.api.operations import QuarantineBody
 from scheduler.api.registry_render import nodes_json
 from scheduler.models import Node, NodeState
-from scheduler.selectors import node_get, nodes_listed
+from scheduler.selectors import node_get, nodes_by_failures
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of, require_no_body
 from sessions_app.api.openapi.generator import query_parameters
@@ -45,10 +45,13 @@ class NodesView(RestView):
         responses=shapes.ClusterNodePage,
     )
     def get(self, request: Request) -> Response:
-        """List the nodes of executors, with how attempts ended there, and which are suspect."""
+        """List the nodes of executors, with how attempts ended there, and which are suspect.
+
+        Cluster admins get those first of whose attempts the largest part failed, others by address.
+        """
         wanted = query_of(NodeFilter, request.query_params)
-        cursor = RowCursor("address")
-        page = cursor.read(wanted.apply(nodes_listed(self.actor)), request)
+        cursor = RowCursor("place")
+        page = cursor.read(wanted.apply(nodes_by_failures(self.actor)), request)
         return cursor.get_paginated_response(nodes_json(self.actor, page))
 
 

@@ -1,5 +1,6 @@
 """Nodes in the admin: how attempts ended there, quarantine and release."""
 
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -90,7 +91,25 @@ def test_a_page_shows_how_attempts_ended_and_why_a_node_is_suspect(
     assert f'href="{sessions}?signature=0123456789ab"' in page.content.decode()
     (row,) = client.get(url(NODES)).context["cl"].result_list
     assert (row.figures.failures, row.figures.attempts) == (2, 3)
-    assert "2 of 3" in text_of(client.get(url(NODES)))
+    assert "2 of 3 (67%)" in text_of(client.get(url(NODES)))
+
+
+def test_the_list_shows_those_first_that_fail_most(client: Client, executor: Executor) -> None:
+    for name, causes in (
+        ("n1", ("", "", "", "", "user_code")),
+        ("n2", ()),
+        ("n3", ("", "oom_killed")),
+        ("n4", ("",) * 8 + ("oom_killed",)),
+    ):
+        node = a_node(executor, name)
+        for cause in causes:
+            ended(node, cause)
+    page = client.get(url(NODES))
+    assert [node.name for node in page.context["cl"].result_list] == ["n3", "n1", "n4", "n2"]
+    labels = re.findall(r'class="badge (\w+)">(\d+ of \d+)', page.content.decode())
+    assert labels == [("bad", "1 of 2"), ("waiting", "1 of 5"), ("good", "1 of 9")]
+    by_name = client.get(url(NODES), {"o": "1"}).context["cl"].result_list
+    assert [node.name for node in by_name] == ["n1", "n2", "n3", "n4"]
 
 
 def test_a_node_is_put_into_quarantine_and_released_on_its_page(

@@ -20,6 +20,7 @@ from sessions_app.models import Project
 from tests import factories
 from tests.agent import Agent, Api, admin, agent
 from tests.audit import audited_acts
+from tests.graphs import Graph
 from tests.invariants import check_all
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,7 +58,7 @@ def ended(name: str, *facts: str) -> None:
 
 
 def test_a_cluster_admin_sees_how_attempts_ended(rack: Agent) -> None:
-    good, bad = admin().read("nodes/")["results"]
+    bad, good = admin().read("nodes/")["results"]
     assert (good["name"], good["state"], good["present"], good["reason"]) == (
         "n6",
         "open",
@@ -79,6 +80,30 @@ def test_a_cluster_admin_sees_how_attempts_ended(rack: Agent) -> None:
         assert [each["name"] for each in found] == names, query
 
 
+def test_those_that_fail_most_come_first(rack: Agent, at: Project, graph: Graph) -> None:
+    others = [f"a{number}" for number in range(4)]
+    Node.objects.bulk_create(
+        Node(executor=rack.executor, name=name, address=f"rack-1/{name}") for name in others
+    )
+    for name, *facts in (("a2", "oom_killed", "", "user_code", ""), ("n6", "user_code", "")):
+        ended(name, *facts)
+    Node.objects.filter(name="a3").update(counted_from=timezone.now() + timedelta(hours=1))
+    ended("a3", "oom_killed", "")
+    wanted = ["a2", "n7", "n6", "a0", "a1", "a3"]
+    pages = admin().pages("nodes/?page_size=2")
+    assert [[each["name"] for each in page] for page in pages] == [
+        ["a2", "n7"],
+        ["n6", "a0"],
+        ["a1", "a3"],
+    ]
+    query = "{ clusterNodes(first: 9) { edges { node { name } } } }"
+    edges = graph.ask(query)["clusterNodes"]["edges"]
+    assert [each["node"]["name"] for each in edges] == wanted
+    member = Api(factories.token(factories.user("mia", project=at)))
+    found = member.read("nodes/")["results"]
+    assert [each["name"] for each in found] == sorted(wanted), "who sees no figures, sees no order"
+
+
 @pytest.mark.parametrize(
     ("avoid", "auto", "states"),
     [
@@ -93,7 +118,7 @@ def test_the_state_is_what_the_executor_makes_of_it(
 ) -> None:
     Executor.objects.update(avoid_suspects=avoid, auto_quarantine=auto)
     found = admin().read("nodes/")["results"]
-    assert [each["state"] for each in found] == states
+    assert [each["state"] for each in reversed(found)] == states
     for state in set(states):
         listed = admin().read(f"nodes/?state={state}")["results"]
         assert [each["state"] for each in listed] == [each for each in states if each == state]

@@ -14,18 +14,23 @@ from reprise_client.cli.completion import complete_executor
 from reprise_client.cli.exits import USAGE, CommandError
 from reprise_client.cli.output import Format, OutputOption, emit, facts, grid, local_now, plain
 from reprise_client.cli.state import client_of
+from reprise_client.cli.text import Text
 from reprise_client.cli.words import when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reprise_client.models import ClusterNode, NodeShare
+    from reprise_client.models import ClusterNode, NodeFigures, NodeShare
 
 app = typer.Typer(
     help="List nodes with how attempts ended there; quarantine and release them.",
     no_args_is_help=True,
 )
 NodeArgument = Annotated[str, typer.Argument(metavar="EXECUTOR/NODE", help="A node.")]
+
+
+MOST_FAIL, MANY_FAIL = 0.5, 0.2
+"""The parts of failed attempts from which on the list shows them in another colour."""
 
 
 class State(StrEnum):
@@ -48,7 +53,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 200,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """List the nodes of executors, and which of them are suspect or in quarantine."""
+    """List the nodes of executors, and which of them are suspect or in quarantine.
+
+    Those of whose attempts the largest part failed come first, if you may see that.
+    """
     filters = {"executor": executor, "state": state, "page_size": min(limit, 500)}
     found = list(islice(client_of(ctx).nodes(**filters), limit))
     emit(
@@ -109,7 +117,7 @@ def _table(found: Iterable[ClusterNode], now: datetime) -> RenderableType:
                 _address(each),
                 each.state if each.present else f"{each.state}, not reported",
                 when(each.suspected_until, now),
-                f"{each.figures.failures} of {each.figures.attempts}" if each.figures else "",
+                _failed(each.figures) if each.figures else "",
                 str(each.figures.chains) if each.figures else "",
                 _shares(each.figures.causes) if each.figures else "",
                 each.quarantine_reason or each.reason,
@@ -136,6 +144,12 @@ def _one(node: ClusterNode, now: datetime) -> RenderableType:
             ("Signatures", _shares(counted.signatures) if counted else ""),
         ]
     )
+
+
+def _failed(counted: NodeFigures) -> Text:
+    share = counted.failures / counted.attempts if counted.attempts else 0.0
+    style = "red" if share >= MOST_FAIL else "yellow" if share >= MANY_FAIL else ""
+    return Text(f"{counted.failures} of {counted.attempts} ({share:.0%})", style)
 
 
 def _shares(found: Sequence[NodeShare]) -> str:
