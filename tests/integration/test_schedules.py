@@ -24,6 +24,7 @@ from sessions_app.models import (
     SessionSpec,
 )
 from sessions_app.models.schedules import Overlap
+from sessions_app.services.chains.dependants import dependants_follow
 from sessions_app.services.schedules import firing
 from sessions_app.services.schedules.firing import Fired, schedules_fire
 from sessions_app.services.schedules.saving import TASK as SCHEDULES
@@ -31,6 +32,7 @@ from sessions_app.services.schedules.saving import due_of, schedule_resume
 from sessions_app.services.sessions.cancel import chain_cancel
 from sessions_app.tasks import fire_schedules
 from tests import factories
+from tests.agent import Agent
 from tests.invariants import check_all
 
 MINUTE = 60
@@ -175,6 +177,37 @@ def test_an_earlier_chain_is_cancelled_by_one_that_wants_it(at: Project, owner: 
     assert len(chains()) == 2
     entry = AuditEntry.objects.get(action="session.cancel")
     assert (entry.actor, entry.root) == ("reprise", first.pk)
+    assert check_all() == []
+
+
+def test_the_next_chain_begins_when_the_earlier_one_has_stopped(
+    at: Project, owner: User, played: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(firing, "KEPT", 2)
+    schedule = made(at, owner, overlap=Overlap.CANCEL_RUNNING)
+    pass_by()
+    fire()
+    (first,) = chains()
+    assert played.lease() == [first.pk]
+    played.start(first.pk)
+    # It takes its time to stop: each time has its chain, and none of them begins beside it.
+    for number in range(4):
+        pass_by()
+        assert fire().fired == 1
+        newest = max(chains(), key=lambda each: each.pk)
+        assert factories.reread(first).status == "TERMINATING"
+        assert (newest.status, newest.phase) == ("PENDING", "blocked")
+        assert [each.on_root for each in newest.dependencies.all()] == [first.pk]
+        assert (played.lease(), len(chains())) == ([], number + 2)
+    assert stored(schedule).paused_at is None
+    played.fail(first.pk, exit_code=143)
+    assert dependants_follow([first.pk]) == 1
+    assert played.lease() == [newest.pk]
+    cancelled = [each for each in chains() if each.status == "CANCELLED"]
+    assert len(cancelled) == 4, "the first one, and those whose time was over before they began"
+    pass_by()
+    fire()
+    assert len(stored(schedule).recent) == 2
     assert check_all() == []
 
 

@@ -54,7 +54,7 @@ class ScheduleFields(Timing):
         "allow"
     )
     """What happens if an earlier chain has not ended: both run, this time is left out, or the
-    earlier one is cancelled."""
+    earlier one is cancelled and the new one begins when it has stopped."""
     catch_up: Annotated[StrictInt, Field(ge=0, le=MAX_CATCH_UP), WHOLE] = 60
     """Seconds for which missed times are made up."""
     jitter: Annotated[StrictInt, Field(ge=0, le=MAX_JITTER), WHOLE] = 0

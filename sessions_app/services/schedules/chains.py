@@ -1,12 +1,14 @@
 """What a schedule submits for one of its times."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sessions_app.authorization import Action, Actor, permitted
 from sessions_app.core.cadence import OF_SCHEDULES, written
+from sessions_app.core.dependencies import Wanted
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput
 from sessions_app.models import Queue, Schedule
 from sessions_app.services.sessions.submission import Placed, Submission
@@ -43,14 +45,18 @@ class Maker:
         self._schedule, self._queue, self._owner_id = schedule, queue, owner.user.pk
         self._submission = read(schedule.template)
 
-    def placed(self, time: datetime, *, more: str = "") -> Placed:
-        """Return the submission for a time; `more` ends the id of one that is made by hand."""
+    def placed(self, time: datetime, *, more: str = "", after: Sequence[UUID] = ()) -> Placed:
+        """Return the submission for a time; `more` ends the id of one that is made by hand.
+
+        It begins `after` the chains with these roots have ended.
+        """
         environ = {**self._submission.spec["environ"], TIME_VARIABLE: written(time)}
         submission = replace(
             self._submission,
             creation_id=f"{OF_SCHEDULES}{self._schedule.pk}:{written(time)}{more}",
             spec={**self._submission.spec, "environ": environ},
             schedule=str(self._schedule),
+            depends_on=tuple(Wanted(str(root), "ended") for root in after),
         )
         return Placed(self._queue, self._owner_id, submission)
 

@@ -1,7 +1,7 @@
 """The times of schedules that have come: each becomes one chain, whoever looks at it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -66,6 +66,8 @@ class _Round:
     maker: Maker | None = None
     times: list[datetime] = field(default_factory=list)
     """Those that become chains."""
+    stopping: list[UUID] = field(default_factory=list)
+    """Its earlier chains that are cancelled and have not stopped: the next one waits for them."""
     waits: bool = False
     """Whether there was no room for one of them."""
 
@@ -119,7 +121,12 @@ def _fire(claimed: Sequence[Schedule], read: Read, now: datetime, outcomes: Coun
             _choose(each, tips, now, outcomes)
         except DomainError as error:
             _pause(each, error, now, outcomes)
-    wanted = [(r, time, r.maker.placed(time)) for r in rounds if r.maker for time in r.times]
+    wanted = [
+        (each, time, each.maker.placed(time, after=each.stopping))
+        for each in rounds
+        if each.maker
+        for time in each.times
+    ]
     made = sessions_submit([placed for _, _, placed in wanted]) if wanted else []
     for (each, time, _), outcome in zip(wanted, made, strict=True):
         _take(each, time, outcome, now, outcomes)
@@ -129,7 +136,7 @@ def _fire(claimed: Sequence[Schedule], read: Read, now: datetime, outcomes: Coun
 
 
 def _looks_back(schedule: Schedule) -> bool:
-    return schedule.overlap == Overlap.SKIP or schedule.pause_after is not None
+    return schedule.overlap != Overlap.ALLOW or schedule.pause_after is not None
 
 
 def _require_success(schedule: Schedule, tips: Mapping[UUID, Tip]) -> None:
@@ -155,11 +162,12 @@ def _choose(each: _Round, tips: Mapping[UUID, Tip], now: datetime, outcomes: Cou
     schedule = each.schedule
     times, later = _come(schedule, now, outcomes)
     each.times = times
-    if schedule.overlap == Overlap.SKIP:
-        busy = any(overlaps(tip) for root in schedule.recent if (tip := tips.get(root)))
-        each.times = [] if busy else times[:1]
-    elif schedule.overlap == Overlap.CANCEL_RUNNING:
-        each.times = times[-1:]
+    if schedule.overlap != Overlap.ALLOW:
+        busy = [root for root in schedule.recent if root in tips and overlaps(tips[root])]
+        if schedule.overlap == Overlap.CANCEL_RUNNING:
+            each.times, each.stopping = times[-1:], busy
+        else:
+            each.times = [] if busy else times[:1]
     if len(each.times) < len(times):
         outcomes["overlapped"] += len(times) - len(each.times)
         schedule.last_problem = "an earlier chain had not ended"
@@ -203,7 +211,7 @@ def _take(
     if root is not None:
         outcomes["fired"] += 1
         schedule.last_at = max(time, schedule.last_at or time)
-        remember(schedule, root)
+        remember(schedule, root, each.stopping)
         if not each.waits:
             schedule.last_problem = ""
     elif isinstance(outcome, QuotaExceeded | Conflict):
@@ -224,9 +232,11 @@ def chain_of(outcome: Submitted | DomainError) -> UUID | None:
     return UUID(str(known)) if known else None
 
 
-def remember(schedule: Schedule, root: UUID) -> None:
-    """Put a chain before the others that the schedule remembers."""
-    schedule.recent = [root, *(each for each in schedule.recent if each != root)][:KEPT]
+def remember(schedule: Schedule, root: UUID, stopping: Collection[UUID] = ()) -> None:
+    """Put a chain before the others that the schedule remembers. Those that stop stay longer."""
+    earlier = [each for each in schedule.recent if each != root]
+    late = [each for each in earlier[KEPT - 1 :] if each in stopping]
+    schedule.recent = [root, *earlier[: KEPT - 1], *late]
 
 
 def _pause(each: _Round, error: DomainError, now: datetime, outcomes: Counter[str]) -> None:
