@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ class DatabaseTask(Task[Any, Any]):
             with through(TASK, task=str(self.name)):
                 if name:
                     return self._recorded(name, args, kwargs)
-                return super().__call__(*args, **kwargs)
+                return self._run(args, kwargs)
         finally:
             close_old_connections()
 
@@ -59,7 +60,7 @@ class DatabaseTask(Task[Any, Any]):
         sweep_taken(str(self.name))
         began, clock = time.time(), time.monotonic()
         try:
-            result = super().__call__(*args, **kwargs)
+            result = self._run(args, kwargs)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             run_log.record(name, began, time.monotonic() - clock, error=text)
@@ -67,6 +68,12 @@ class DatabaseTask(Task[Any, Any]):
         text = "" if result is None else str(result)
         run_log.record(name, began, time.monotonic() - clock, result=text)
         return result
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        # Imported when Django's settings are there.
+        from reprise.postgresql.plans import tried_anew
+
+        return tried_anew(partial(super().__call__, *args, **kwargs))
 
     def apply_async(  # type: ignore[override]  # passes on what it does not know
         self, args: Any = None, kwargs: Any = None, countdown: float | None = None, **options: Any
@@ -144,6 +151,15 @@ app.set_default()
 app.autodiscover_tasks(["sessions_app", "scheduler", "reprise"])
 app.steps["consumer"].add(DeclareParking)
 app.steps["consumer"].add("reprise.worker.watchdog:WatchedLoop")
+
+
+@signals.worker_init.connect
+@signals.beat_init.connect
+def _wait_for_tables(**_kwargs: Any) -> None:
+    # Imported when Django's settings are there.
+    from reprise.postgresql.tables import tables
+
+    tables.wait()
 
 
 @signals.before_task_publish.connect

@@ -57,6 +57,7 @@ MIDDLEWARE = [
     "reprise.http.request_log.RequestLog",
     "reprise.http.page_security.PageSecurity",
     "reprise.http.call_limits.CallLimits",
+    "reprise.http.tables_there.TablesThere",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -68,6 +69,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "axes.middleware.AxesMiddleware",
     "reprise.http.unseen.MarkUnseen",
+    "reprise.http.calls_anew.CallsAnew",
 ]
 
 ROOT_URLCONF = "reprise.urls"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 from a2wsgi import WSGIMiddleware
@@ -26,6 +27,7 @@ from reprise.front.uploads import Uploads
 from reprise.front.work_listener import WorkListener
 from reprise.http.call_limits import limited
 from reprise.monitoring import disk
+from reprise.postgresql.plans import tried_anew
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
 from sessions_app.api.http.parsing import parse_facts
@@ -119,7 +121,7 @@ class Front:
         def call() -> Any:
             try:
                 with limited():
-                    return function(*arguments)
+                    return tried_anew(partial(function, *arguments))
             finally:
                 close_old_connections()
 

@@ -6,6 +6,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 from django.views import defaults
 
+from reprise.postgresql.plans import is_outdated
 from sessions_app.api.http import problems
 
 API = "/api/"
@@ -29,14 +30,19 @@ def server_error(request: HttpRequest) -> HttpResponseBase:
     """Return a 500, or a 503 if the database caused it."""
     error = sys.exc_info()[1]
     if isinstance(error, OperationalError | InterfaceError):
-        return _unavailable(request, error)
+        return unavailable(request, *problems.database_trouble(error))
+    if isinstance(error, Exception) and is_outdated(error):
+        response = unavailable(request, *problems.database_trouble(error))
+        # Django would log a traceback, and as a rule the call begins anew.
+        setattr(response, "_has_been_logged", True)  # noqa: B010  # no stub has it
+        return response
     if request.path.startswith(API):
         return problems.server_error(request)
     return defaults.server_error(request)
 
 
-def _unavailable(request: HttpRequest, error: Exception) -> HttpResponseBase:
-    text, wait = problems.database_trouble(error)
+def unavailable(request: HttpRequest, text: str, wait: str) -> HttpResponseBase:
+    """Return a 503 with the seconds to `wait`. Only the API says why; the log says it, too."""
     response: HttpResponseBase
     if request.path.startswith(API):
         response = problems.unavailable(text)

@@ -12,6 +12,7 @@ from django.http import HttpRequest, JsonResponse
 from reprise.celery import app
 from reprise.monitoring import disk
 from reprise.postgresql.direct import brief
+from reprise.postgresql.tables import missing_in
 from reprise.worker.broker import in_memory
 from reprise.worker.heartbeats import DEAD_SECONDS
 
@@ -100,6 +101,8 @@ class Probe:
 def _look_at_database() -> Parts:
     # Not a connection of the pool: calls that wait for the database may hold them all.
     with brief("reprise-probe", ANSWER_SECONDS) as connection:
+        if missing := missing_in(connection):
+            return {**_NOTHING_KNOWN, "database": Part("dead", detail=missing)}
         found = connection.execute(_HEARTBEATS).fetchall()
     heartbeats = {part: (age, doing) for part, age, doing in found}
     return {
@@ -124,8 +127,9 @@ def _look_at_broker() -> Parts:
 
 _DEAD = Part("dead", detail="does not answer")
 _UNKNOWN = Part("unknown", detail="the database does not answer")
+_NOTHING_KNOWN = {"database": _DEAD, "worker": _UNKNOWN, "beat": _UNKNOWN}
 _probes = (
-    Probe(_look_at_database, {"database": _DEAD, "worker": _UNKNOWN, "beat": _UNKNOWN}),
+    Probe(_look_at_database, _NOTHING_KNOWN),
     Probe(_look_at_broker, {"broker": _DEAD}),
 )
 

@@ -13,6 +13,7 @@ from psycopg.types.datetime import TimestamptzLoader
 
 from reprise.http.call_limits import limits
 from reprise.postgresql.known_server import see_server
+from reprise.postgresql.plans import Cursor
 from reprise.postgresql.pool import PromptPool
 
 _SET = "SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false)"
@@ -72,7 +73,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return pools[self.alias]
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Return Django's parameters, with our loader of times, and without JIT.
+        """Return Django's parameters, with our cursor and loader of times, and without JIT.
 
         Before version 18, each step of a plan that a planner switch forbids costs 10^10. PostgreSQL
         would take a look at ten rows for expensive, and compile it anew each time.
@@ -83,6 +84,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return {
             **found,
             "context": _adapters(found["context"]),
+            "cursor_factory": Cursor,
             "options": f"-c jit=off {given}".rstrip(),
         }
 
@@ -123,6 +125,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
             found._autocommit = autocommit  # noqa: SLF001  # what the setter does after its checks
         else:
             super()._set_autocommit(autocommit)  # type: ignore[misc]
+
+    def _commit(self) -> None:
+        """Commit, and note it: a call that has committed does not begin anew."""
+        super()._commit()  # type: ignore[misc]
+        self.committed = True
 
     def connect_anew(self) -> None:
         """Replace every connection of this process, this one as soon as it is free."""

@@ -36,6 +36,12 @@ class PromptPool(ConnectionPool[Any]):
         self._pool.rotate(1)
         return super()._get_ready_connection(timeout)
 
+    def putconn(self, conn: Any) -> None:
+        """Take a connection back, or replace it if it prepares nothing any more (`plans.py`)."""
+        if conn.prepare_threshold is None:
+            conn._expire_at = 0.0  # noqa: SLF001  # the pool's own mark
+        super().putconn(conn)
+
     def _check_connection(self, conn: Any) -> None:
         try:
             super()._check_connection(conn)

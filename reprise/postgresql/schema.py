@@ -1,8 +1,8 @@
 """Schema changes while servers of the version before use the tables.
 
 A change that waits for a lock blocks everybody who comes later, and may hold locks that others wait
-for. So it waits for less than PostgreSQL's `deadlock_timeout`: the change gives up, never a server,
-and is then tried again.
+for. So all its waits together last less than PostgreSQL's `deadlock_timeout`, counted from its
+first lock: the change gives up, never a server, and is then tried again.
 """
 
 import time
@@ -16,6 +16,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 PAUSE_SECONDS = 0.5
 PATIENCE_SECONDS = 600.0
+"""For so long `migrate` tries to get the locks of one change."""
 VACUUM_SECONDS = 5.0
 
 _WAIT = """
@@ -23,6 +24,11 @@ _WAIT = """
     FROM pg_settings WHERE name = 'deadlock_timeout'
 """
 _CURRENT = "SELECT current_setting('lock_timeout')"
+_WAIT_LESS = """
+    SELECT set_config('lock_timeout',
+        greatest(1, greatest(50, setting::int / 2) - round(1000 * %s)) || 'ms', true)
+    FROM pg_settings WHERE name = 'deadlock_timeout'
+"""
 _SET = "SELECT set_config('lock_timeout', %s, false)"
 _IS_VALID = """
     SELECT indisvalid FROM pg_index
@@ -74,8 +80,29 @@ def interrupt_vacuum(connection: Any) -> None:
                     raise
 
 
+class Patience:
+    """The patience with one change that does not get its locks."""
+
+    def __init__(self, connection: Any):
+        self._connection = connection
+        self._began: float | None = None
+
+    def pause(self, error: OperationalError) -> None:
+        """Wait until the change is tried again; raise its error if the patience is over."""
+        now = time.monotonic()
+        self._began = self._began or now
+        if now - self._began > PATIENCE_SECONDS:
+            raise error
+        interrupt_vacuum(self._connection)
+        time.sleep(PAUSE_SECONDS)
+
+
 class OnlineSchemaEditor(DatabaseSchemaEditor):
     """Django's editor; outside a transaction, a statement that gets no lock is tried again."""
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        self._holds_since: float | None = None
 
     def add_index(self, model: Any, index: Any, concurrently: bool = False) -> None:
         """Add an index; drop an invalid one of an earlier attempt, keep a valid one."""
@@ -93,23 +120,35 @@ class OnlineSchemaEditor(DatabaseSchemaEditor):
 
     def execute(self, sql: Any, params: Any = ()) -> None:
         """Execute a statement, with the waits that suit it."""
-        if self.collect_sql or self.connection.in_atomic_block:
+        if self.collect_sql:
             super().execute(sql, params)
+        elif self.connection.in_atomic_block:
+            self._execute_soon(sql, params)
         elif " CONCURRENTLY " in str(sql):
             self._wait_long(sql, params)
         else:
             self._execute_until(sql, params)
 
+    def _execute_soon(self, sql: Any, params: Any) -> None:
+        """Execute a statement that may hold locks already: it waits the less, the longer it does.
+
+        Whoever waits for one of them ends its call after `deadlock_timeout`, if both wait then.
+        """
+        now = time.monotonic()
+        self._holds_since = self._holds_since or now
+        with self.connection.cursor() as cursor:
+            cursor.execute(_WAIT_LESS, [now - self._holds_since])
+        super().execute(sql, params)
+
     def _execute_until(self, sql: Any, params: Any) -> None:
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        patience = Patience(self.connection)
         while True:
             try:
                 super().execute(sql, params)
             except OperationalError as error:
-                if not lacks_lock(error) or time.monotonic() > give_up:
+                if not lacks_lock(error):
                     raise
-                interrupt_vacuum(self.connection)
-                time.sleep(PAUSE_SECONDS)
+                patience.pause(error)
             else:
                 return
 

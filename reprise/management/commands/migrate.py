@@ -1,19 +1,20 @@
 """`manage.py migrate`: as Django's, while servers of the version before still run."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
+from django.db.migrations.recorder import MigrationRecorder
 
 from reprise.postgresql.direct import connect
 from reprise.postgresql.schema import (
-    PATIENCE_SECONDS,
     PAUSE_SECONDS,
     OnlineSchemaEditor,
-    interrupt_vacuum,
+    Patience,
     lacks_lock,
     short_waits,
 )
@@ -44,16 +45,16 @@ class Command(migrate.Command):
 
     def _until_done(self, connection: Any, *args: Any, **options: Any) -> None:
         """Continue with the first migration not applied, as long as only locks were missing."""
-        give_up = time.monotonic() + PATIENCE_SECONDS
+        patience: defaultdict[int, Patience] = defaultdict(lambda: Patience(connection))
         while True:
             try:
                 super().handle(*args, **options)
             except OperationalError as error:
-                if not lacks_lock(error) or time.monotonic() > give_up:
+                if not lacks_lock(error):
                     raise
                 self.stdout.write(f" waiting: {error}".splitlines()[0])
-                interrupt_vacuum(connection)
-                time.sleep(PAUSE_SECONDS)
+                applied = MigrationRecorder(connection).applied_migrations()
+                patience[len(applied)].pause(error)
             else:
                 return
 

@@ -8,7 +8,13 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.db import DataError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
-from psycopg.errors import DiskFull, ForeignKeyViolation, LockNotAvailable, QueryCanceled
+from psycopg.errors import (
+    DiskFull,
+    FeatureNotSupported,
+    ForeignKeyViolation,
+    LockNotAvailable,
+    QueryCanceled,
+)
 from pydantic import ValidationError
 from rest_framework.exceptions import APIException
 
@@ -156,6 +162,7 @@ _UNAVAILABLE: tuple[tuple[type[Exception], str, str], ...] = (
     (LockNotAvailable, "another change holds what this call needs; try again", "2"),
     (QueryCanceled, "the database took too long for this call; try again, or ask for less", "5"),
     (DiskFull, "the disk of the database is full: nothing can be written at present", "10"),
+    (FeatureNotSupported, "the tables have just changed; try again", "1"),
 )
 """Database error -> message and seconds until the next try."""
 
