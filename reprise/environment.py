@@ -267,6 +267,12 @@ class Numbers:
         365 * 86_400.0,
         "seconds that the audit log keeps automatic retries; 0: for ever",
     )
+    record_retention: float = variable(
+        SECONDS,
+        365 * 86_400.0,
+        "seconds that closed breakers, handled parked tasks, replaced revisions of policies and "
+        "the log of the admin are kept; 0: for ever",
+    )
     stream_check_after: float = variable(
         SECONDS,
         60.0,

@@ -1,25 +1,34 @@
 """Retention, run by a periodic task: slice after slice while there is time."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.contrib.admin.models import LogEntry
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
 
 from reprise.models import EventCount, EventCursor
+from reprise.worker.parking import parked_forget
 from scheduler.services.executors import leases_sweep_orphans
 from sessions_app.locks import database_now
 from sessions_app.services.access.logins import logins_forget
+from sessions_app.services.breakers.sweep import breakers_forget
 from sessions_app.services.failures.count import failures_forget, reports_forget
 from sessions_app.services.failures.days import days_forget
 from sessions_app.services.failures.totals import hour_total, totals_forget
+from sessions_app.services.resources.policies import revisions_forget
 from sessions_app.services.sessions import retention
 from sessions_app.services.sessions.prepared_actions import actions_forget
 from sessions_app.services.write.audit import dispatches_forget
 from sessions_app.webhooks.endpoints import deliveries_forget
+
+logger = logging.getLogger(__name__)
 
 TASK_SECONDS = 40.0
 """Maximum seconds of a task; the next one continues."""
@@ -38,6 +47,12 @@ ACTIONS = 100
 """Maximum number of prepared actions that one run deletes."""
 LOGINS = 2_000
 """Maximum number of logins that one transaction deletes."""
+RECORDS = 1_000
+"""Maximum number of records of one kind that one transaction deletes."""
+MOST_LEFT_OUT = 100
+"""After so many chains that cannot be archived, a run archives no more."""
+NAMED = 5
+"""Maximum number of troubles that the error of a run names."""
 
 
 class Pruned(NamedTuple):
@@ -47,39 +62,77 @@ class Pruned(NamedTuple):
     events: int
 
 
-def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
-    """Archive chains, and delete events, deliveries, automatic dispatches, figures of failures and
-    reports, prepared actions and logins of browsers that are old. Write the totals of failures.
+class NotPrunedError(Exception):
+    """Some of what is old could not be archived or deleted; all the rest was."""
 
-    Stops after `seconds`.
+
+def prune(*, seconds: float = TASK_SECONDS) -> Pruned:
+    """Archive chains, and delete events and other records that are old (docs/operations.md lists
+    them). Write the totals of failures.
+
+    Stops after `seconds`. A chain or a kind of record that cannot be archived or deleted is left
+    out. Raises `NotPrunedError` at the end, which names those.
     """
     until = time.monotonic() + seconds
     now = database_now()
+    troubles: list[str] = []
     # First, since lists read each hour that is not summed yet.
-    _repeat(lambda: hour_total(now), until)
+    _tried("totals of failures", lambda: _repeat(lambda: hour_total(now), until), troubles)
     sessions = events = 0
     archive_before = _before(now, "session_retention")
     if archive_before is not None:
-        sessions = _archive(archive_before, until)
+        sessions = _archive(archive_before, until, troubles)
     forget_before = _before(now, "event_retention")
     if forget_before is not None:
-        events = _forget(forget_before, until)
-    deliveries_before = _before(now, "webhook_delivery_retention")
-    if deliveries_before is not None:
-        _repeat(lambda: deliveries_forget(deliveries_before, DELIVERIES), until)
-    dispatches_before = _before(now, "automatic_audit_retention")
-    if dispatches_before is not None:
-        _repeat(lambda: dispatches_forget(dispatches_before, DISPATCHES), until)
-    # Titles may quote logs, and go when these do.
-    hours_before = now - timedelta(days=HOURS_DAYS)
-    _repeat(lambda: failures_forget(hours_before, archive_before, HOURS), until)
-    _repeat(lambda: totals_forget(hours_before, HOURS), until)
-    _repeat(lambda: days_forget(hours_before.date(), HOURS), until)
-    days_before = (now - timedelta(days=REPORT_DAYS)).date()
-    _repeat(lambda: reports_forget(days_before, HOURS), until)
-    actions_forget(now, ACTIONS)
-    _repeat(lambda: logins_forget(now, LOGINS), until)
+        events = _tried("events", lambda: _forget(forget_before, until), troubles)
+    for what, step in _deletions(now):
+        _tried(what, lambda step=step: _repeat(step, until), troubles)  # type: ignore[misc]
+    _tried("prepared actions", lambda: actions_forget(now, ACTIONS), troubles)
+    if troubles:
+        more = len(troubles) - NAMED
+        raise NotPrunedError("; ".join(troubles[:NAMED]) + (f"; {more} more" if more > 0 else ""))
     return Pruned(sessions, events)
+
+
+def _deletions(now: datetime) -> Iterator[tuple[str, Callable[[], int]]]:
+    """Return what is deleted by its age, with the function that deletes some of it."""
+    if before := _before(now, "webhook_delivery_retention"):
+        yield "webhook deliveries", partial(deliveries_forget, before, DELIVERIES)
+    if before := _before(now, "automatic_audit_retention"):
+        yield "automatic dispatches", partial(dispatches_forget, before, DISPATCHES)
+    if before := _before(now, "record_retention"):
+        yield "closed breakers", partial(breakers_forget, before, RECORDS)
+        yield "revisions of policies", partial(revisions_forget, before, RECORDS)
+        yield "parked tasks", partial(parked_forget, before, RECORDS)
+        yield "log of the admin", partial(_admin_log_forget, before)
+    # Titles may quote logs, and go when these do.
+    hours = now - timedelta(days=HOURS_DAYS)
+    archived = _before(now, "session_retention")
+    yield "failures", lambda: failures_forget(hours, archived, HOURS)
+    yield "totals of failures", lambda: totals_forget(hours, HOURS)
+    yield "days of failures", lambda: days_forget(hours.date(), HOURS)
+    days = (now - timedelta(days=REPORT_DAYS)).date()
+    yield "reports", lambda: reports_forget(days, HOURS)
+    yield "logins of browsers", partial(logins_forget, now, LOGINS)
+
+
+def _admin_log_forget(before: datetime) -> int:
+    old = LogEntry.objects.filter(action_time__lt=before).order_by("action_time")
+    ids = list(old.values_list("pk", flat=True)[:RECORDS])
+    deleted, _ = LogEntry.objects.filter(pk__in=ids).delete()
+    return deleted
+
+
+def _tried(what: str, step: Callable[[], int], troubles: list[str]) -> int:
+    """Return what a step did; add its error to `troubles`. Without the database, raise it."""
+    try:
+        return step()
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception as error:
+        logger.exception("retention: %s failed", what)
+        troubles.append(f"{what}: {type(error).__name__}: {error}".splitlines()[0])
+        return 0
 
 
 def complete_from(now: datetime) -> datetime | None:
@@ -93,19 +146,42 @@ def _before(now: datetime, setting: str) -> datetime | None:
     return now - timedelta(seconds=seconds) if seconds > 0 else None
 
 
-def _archive(before: datetime, until: float) -> int:
+def _archive(before: datetime, until: float, troubles: list[str]) -> int:
     archived = 0
-    while roots := retention.chains_ended(before):
+    left_out: list[UUID] = []
+    while roots := retention.chains_ended(before, left_out):
         if not archived:
             leases_sweep_orphans()
         _repeat(lambda roots=roots: retention.logs_delete(roots), until)  # type: ignore[misc]
-        if time.monotonic() >= until:
+        if time.monotonic() >= until or len(left_out) >= MOST_LEFT_OUT:
             break
-        found = retention.chains_archive(roots, before)
+        known = len(left_out)
+        found = _archived(roots, before, left_out, troubles)
         archived += found
-        if not found:
+        if not found and len(left_out) == known:
             break  # other transactions hold their locks
     return archived
+
+
+def _archived(
+    roots: Sequence[UUID], before: datetime, left_out: list[UUID], troubles: list[str]
+) -> int:
+    """Archive chains; halve them until those that cannot be archived are found."""
+    if len(roots) == 1:
+        known = len(troubles)
+        found = _tried(
+            f"chain {roots[0]}", lambda: retention.chains_archive(roots, before), troubles
+        )
+        left_out.extend(roots[: len(troubles) - known])
+        return found
+    try:
+        return retention.chains_archive(roots, before)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:  # noqa: BLE001  # that of one of them, which is logged when it is found
+        middle = len(roots) // 2
+        halves = roots[:middle], roots[middle:]
+        return sum(_archived(half, before, left_out, troubles) for half in halves)
 
 
 def _forget(before: datetime, until: float) -> int:

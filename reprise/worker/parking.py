@@ -176,6 +176,14 @@ def parked_discard(ids: Sequence[int], *, by: str) -> int:
     return _handled(rows, ParkedState.DISCARDED, by)
 
 
+def parked_forget(before: datetime, limit: int) -> int:
+    """Delete at most `limit` tasks that somebody handled before a time. Return their number."""
+    old = ParkedTask.objects.filter(handled_at__lt=before).exclude(state=ParkedState.PARKED)
+    ids = list(old.order_by("handled_at").values_list("pk", flat=True)[:limit])
+    deleted, _ = ParkedTask.objects.filter(pk__in=ids).delete()
+    return deleted
+
+
 def _send(producer: Any, row: ParkedTask) -> None:
     message = json.loads(bytes(row.message))
     producer.publish(

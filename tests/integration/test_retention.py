@@ -4,23 +4,28 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from prometheus_client.parser import text_string_to_metric_families
 
-from reprise.models import EventCursor
-from reprise.upkeep.retention import Pruned, prune
+from reprise.models import EventCursor, ParkedTask
+from reprise.upkeep.retention import NotPrunedError, Pruned, prune
 from sessions_app.locks import database_now
 from sessions_app.models import (
+    Breaker,
     LogChunk,
     Project,
     RetryDecision,
+    RetryPolicy,
+    RetryPolicyRevision,
     RetryTrace,
     Session,
     SessionEvent,
     SessionSpec,
 )
+from sessions_app.models.breakers import BreakerState
 from sessions_app.models.events import ARCHIVED
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
@@ -284,3 +289,60 @@ def test_metrics_tell_of_it(work: Project, settings: Any) -> None:
     assert after["reprise_sessions_archived_total"] == 3
     assert after["reprise_events_deleted_total"] == 0
     assert after["reprise_oldest_ended_chain_age_seconds"] == 0
+
+
+def test_a_chain_that_cannot_be_archived_is_left_out_and_named(
+    work: Project, at_once: None
+) -> None:
+    bad, *good = (submit(work) for _ in range(4))
+    for session in (bad, *good):
+        settle(start(session), exit_code=0)
+    # Its archiving event would have a number that is taken.
+    Session.objects.filter(pk=bad.pk).update(event_seq=1)
+    LogEntry.objects.create(
+        user=user(), action_flag=1, action_time=database_now() - timedelta(days=400)
+    )
+    for _ in range(2):
+        with pytest.raises(NotPrunedError, match=f"^chain {bad.pk}: IntegrityError: [^;]+$"):
+            prune()
+        assert list(Session.objects.values_list("pk", flat=True)) == [bad.pk]
+    assert not LogEntry.objects.exists()
+    last = SessionEvent.objects.filter(session_id=bad.pk).latest("seq").seq
+    Session.objects.filter(pk=bad.pk).update(event_seq=last)
+    assert prune().sessions == 1
+
+
+def test_records_of_the_past_go(work: Project, owner: Any) -> None:
+    now = database_now()
+    old, young = now - timedelta(days=366), now - timedelta(days=364)
+    for number, closed_at in enumerate((old, young, old)):
+        Breaker.objects.create(
+            scope="cluster",
+            signature=f"v1:{number}",
+            state=BreakerState.CLOSED,
+            closed_at=closed_at,
+            muted=number == 2,
+        )
+    Breaker.objects.create(scope="cluster", signature="v1:3", state=BreakerState.OPEN)
+    for state, at in (("sent", old), ("discarded", young), ("parked", None)):
+        ParkedTask.objects.create(
+            task_id=state,
+            name="task",
+            state=state,
+            first_parked_at=old,
+            parked_at=old,
+            handled_at=at,
+            message=b"",
+        )
+    kept = RetryPolicy.objects.create(name="kept", revision=3)
+    for number, made_at in enumerate((old, old, young), start=1):
+        RetryPolicyRevision.objects.create(
+            policy=kept, revision=number, document={}, created_at=made_at, created_by="ada"
+        )
+    for at in (old, young):
+        LogEntry.objects.create(user=owner, action_flag=1, action_time=at)
+    prune()
+    assert sorted(Breaker.objects.values_list("signature", flat=True)) == ["v1:1", "v1:2", "v1:3"]
+    assert sorted(ParkedTask.objects.values_list("state", flat=True)) == ["discarded", "parked"]
+    assert sorted(RetryPolicyRevision.objects.values_list("revision", flat=True)) == [2, 3]
+    assert list(LogEntry.objects.values_list("action_time", flat=True)) == [young]

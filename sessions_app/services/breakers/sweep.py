@@ -277,3 +277,16 @@ def _candidates(signatures: Collection[str], now: datetime) -> Sequence[_Candida
                 found[key] = _Candidate(project_id, queue_id, parsed, signature, {})
             found[key].chains[of_project] = chains
     return sorted(found.values(), key=lambda each: (each.scope, each.signature))
+
+
+def breakers_forget(before: datetime, limit: int) -> int:
+    """Delete at most `limit` breakers that closed before a time. Return their number.
+
+    A muted one stays: somebody wants that it does not open.
+    """
+    old = Breaker.objects.filter(state=BreakerState.CLOSED, muted=False, closed_at__lt=before)
+    with atomic_step("failures"):
+        lock_breakers()
+        ids = list(old.order_by("closed_at").values_list("pk", flat=True)[:limit])
+        deleted, _ = Breaker.objects.filter(pk__in=ids).delete()
+    return deleted

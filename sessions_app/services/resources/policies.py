@@ -1,6 +1,7 @@
 """Named policies: numbered revisions, names unique along a line of scopes, deletion."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from django.db import connection, transaction
@@ -222,3 +223,20 @@ def _decides(policy: RetryPolicy) -> bool:
         cursor.execute(_DECIDES, named)
         row: tuple[bool] = cursor.fetchone()
     return row[0]
+
+
+_FORGET_REVISIONS = """
+    DELETE FROM sessions_app_retrypolicyrevision WHERE id IN (
+        SELECT r.id FROM sessions_app_retrypolicyrevision r
+        JOIN sessions_app_retrypolicyrevision n
+            ON n.policy_id = r.policy_id AND n.revision = r.revision + 1
+        WHERE n.created_at < %s
+        ORDER BY r.id LIMIT %s)
+"""
+
+
+def revisions_forget(before: datetime, limit: int) -> int:
+    """Delete at most `limit` revisions that were replaced before a time. Return their number."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET_REVISIONS, [before, limit])
+        return int(cursor.rowcount)

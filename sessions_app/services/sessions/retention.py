@@ -6,7 +6,7 @@ decisions, names of secrets) are written into one last event of each session, fr
 slice. Concurrent runs are safe: rows that another one has locked are skipped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -33,7 +33,7 @@ _ENDED = """
             AS before
         FROM (SELECT id, root_id, retry_count, finished_at FROM sessions_app_session
             WHERE resting IN ('succeeded', 'exhausted', 'not_retried', 'cancelled')
-                AND finished_at < %s
+                AND finished_at < %s AND NOT root_id = ANY(%s::uuid[])
             ORDER BY finished_at, id LIMIT %s) AS first
     ) AS counted WHERE before < %s
 """
@@ -65,10 +65,13 @@ _ARCHIVE = f"""
 """
 
 
-def chains_ended(before: datetime) -> list[UUID]:
-    """Return the roots of the first chains that ended before a time, as many as one slice takes."""
+def chains_ended(before: datetime, without: Collection[UUID] = ()) -> list[UUID]:
+    """Return the roots of the first chains that ended before a time, as many as one slice takes.
+
+    `without` are the roots of chains that are left out.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(_ENDED, [before, ATTEMPTS, ATTEMPTS])
+        cursor.execute(_ENDED, [before, array(without), ATTEMPTS, ATTEMPTS])
         return [row[0] for row in cursor.fetchall()]
 
 
