@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -127,6 +127,11 @@ def executor_reservations(executor: Executor) -> QuerySet[Reservation]:
 def _reservations() -> QuerySet[Reservation]:
     rows = Reservation.objects.filter(session__phase=Phase.WAITING).order_by("pk")
     return rows.select_related("executor", *_LEASED)
+
+
+def executor_called(name: str, since: datetime) -> bool:
+    """Return whether an executor has called since then."""
+    return Executor.objects.filter(name=name, last_seen_at__gt=since).exists()
 
 
 def preemptions_listed(actor: Actor, project: Project | None = None) -> QuerySet[Preemption]:

@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import IO, Protocol
@@ -50,11 +51,16 @@ from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
 from reprise.standalone.web_process import WebProcess
+from scheduler.selectors import executor_called
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import SecretUnreadable
+from sessions_app.locks import database_now
 from sessions_app.services.secrets.encrypt import secrets_check, secrets_encrypt
 
 TICK = 0.5
+CALL_TICK = 0.05
+CALL_SECONDS = 60.0
+"""Most seconds to wait for the first call of the local executor."""
 STOP_SECONDS = 12.0
 """Seconds for a stop; PostgreSQL gets what the other parts leave."""
 POSTGRES_STOP_SECONDS = 2.0
@@ -101,6 +107,8 @@ class Standalone:
         self._webs: list[WebProcess] = []
         self._agents: list[Agent] = []
         self._stopping = False
+        self.called = False
+        """Whether the local executor has called: its nodes are known then."""
 
     @property
     def url(self) -> str:
@@ -133,9 +141,21 @@ class Standalone:
             several = self._web_processes > 1
             use_database(self._postgres.start(), WEB_POOL_SIZE if several else POOL_SIZE)
         credentials = self._fill_database()
-        self._start_threads()
+        # It starts while the others do; its first call waits until a web server takes it.
+        begun = database_now()
         self.add_agent(agent)
+        self._start_threads()
+        self._await_call(begun)
         return credentials
+
+    def _await_call(self, begun: datetime) -> None:
+        """Wait until the local executor has called: before that, nobody knows what fits on it."""
+        until = time.monotonic() + CALL_SECONDS
+        while not self.called and time.monotonic() < until:
+            self.look_after()
+            time.sleep(CALL_TICK)
+            self.called = executor_called(EXECUTOR, begun)
+        connections.close_all()
 
     def _local_agent(self) -> Agent:
         return Agent(

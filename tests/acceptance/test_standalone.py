@@ -224,6 +224,20 @@ def test_can_be_ended_at_any_moment_of_its_start(tmp_path: Path, number: signal.
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]
 
 
+def test_who_is_told_that_it_is_ready_is_told_what_fits_nowhere(
+    prepared: Path, tmp_path: Path
+) -> None:
+    with Standalone(copy_database(prepared, tmp_path / "data")) as server:
+        for _ in range(2):
+            server.start()
+            large = server.client.session_create(command=["true"], resources={"cpu": "9999"})
+            (told,) = large.warnings
+            assert told.startswith("it fits on no executor: local: cpu, of which it needs 9999")
+            assert server.client.session_create(command=["true"]).warnings == []
+            assert "Note: the local executor" not in server.program.stdout
+            server.stop()
+
+
 def test_a_killed_agent_is_started_again(prepared: Path, tmp_path: Path) -> None:
     with Standalone(copy_database(prepared, tmp_path / "data")) as server:
         server.start()

@@ -67,6 +67,11 @@ class Command(BaseCommand):
                 web_processes=options["web_processes"],
             )
             credentials = server.start()
+            if not server.called:
+                self.stdout.write(
+                    "Note: the local executor has not called yet, so nothing runs; its messages "
+                    f"are in {options['data_dir'] / 'executor.log'}"
+                )
             if self.ready(server, credentials, options["data_dir"]):
                 server.wait()
         except (StandaloneError, PostgresError) as error:
