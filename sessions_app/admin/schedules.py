@@ -90,6 +90,8 @@ class ScheduleAdmin(OwnPage, OperatorAdmin):
             return self.missing(request, object_id)
         if saved:
             messages.success(request, f"The schedule {saved} is saved. You are its owner.")
+            for warning in form.warnings:
+                messages.warning(request, f"Its sessions: {warning}.")
             return HttpResponseRedirect(change_url("schedule", saved.pk))
         # What the form has written into the record is not stored.
         found = found and self.get_object(request, str(found.pk))
@@ -160,6 +162,8 @@ class ScheduleAdmin(OwnPage, OperatorAdmin):
                 messages.error(request, f"{schedule}: {error.detail}.")
             else:
                 messages.success(request, f"{schedule}: {made.session_id} is submitted.")
+                for warning in made.warnings:
+                    messages.warning(request, f"{schedule}: {warning}.")
 
     @admin.action(description="Submit those of past times")
     def backfill(self, request: HttpRequest, chosen: QuerySet[Any]) -> HttpResponse | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from sessions_app.api.http.documents import parse_yaml
 from sessions_app.api.http.problems import field_errors
+from sessions_app.api.http.templates import read_template
 from sessions_app.api.requests.schedules import ScheduleCreate, SchedulePut, Timing
 from sessions_app.core.cadence import MAX_CRON
 from sessions_app.core.errors import Conflict, InvalidInput
@@ -19,6 +20,7 @@ from sessions_app.models import Project, Schedule
 from sessions_app.models.schedules import Overlap
 from sessions_app.models.tenants import NAME_LENGTH
 from sessions_app.services.schedules import saving
+from sessions_app.services.schedules.checking import schedule_check
 
 TEMPLATE = "template"
 _MINUTES = "%Y-%m-%dT%H:%M"
@@ -160,6 +162,9 @@ class ScheduleForm(TimesForm):
         "pause_after",
     )
 
+    warnings: tuple[str, ...] = ()
+    """About the sessions that it will make, once it is saved."""
+
     def __init__(self, schedule: Schedule | None, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, initial=_stored(schedule), **kwargs)
         if schedule is not None:
@@ -181,6 +186,7 @@ class ScheduleForm(TimesForm):
         made = Schedule(project=project, name=asked.name, template=asked.stored())
         asked.give(made)
         try:
+            self.warnings = schedule_check(made, read_template, by=by)
             saving.schedule_create(made, by=by)
         except InvalidInput as error:
             self.refuse(error)
@@ -199,6 +205,7 @@ class ScheduleForm(TimesForm):
         fields = asked.give(schedule) | {TEMPLATE}
         schedule.template = asked.stored()
         try:
+            self.warnings = schedule_check(schedule, read_template, by=by, fields=fields)
             saving.schedule_change(schedule, by=by, fields=fields)
         except InvalidInput as error:
             self.refuse(error)

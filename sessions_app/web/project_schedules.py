@@ -70,7 +70,7 @@ def schedule_new(request: HttpRequest, place: Place) -> HttpResponse:
     form = ScheduleForm(None, request.POST if request.method == "POST" else None)
     made = form.is_bound and form.create(place.project, by=require_user(place.actor))
     if made:
-        messages.success(request, f"The schedule {made.name} is saved.")
+        _saved(request, form, f"The schedule {made.name} is saved.")
         return redirect(place.address("project-schedule", made.pk))
     return _page(request, place, None, form)
 
@@ -83,9 +83,15 @@ def schedule(request: HttpRequest, place: Place, schedule_id: UUID) -> HttpRespo
     if form.is_bound:
         schedule_get(place.actor, schedule_id, Action.SCHEDULE_WRITE)
         if form.change(found, by=require_user(place.actor)):
-            messages.success(request, "The schedule is saved. You are its owner.")
+            _saved(request, form, "The schedule is saved. You are its owner.")
             return redirect(place.address("project-schedule", found.pk))
     return _page(request, place, _found(place, schedule_id), form)
+
+
+def _saved(request: HttpRequest, form: ScheduleForm, text: str) -> None:
+    messages.success(request, text)
+    for warning in form.warnings:
+        messages.warning(request, f"Its sessions: {warning}.")
 
 
 def _found(place: Place, schedule_id: UUID) -> Schedule:
@@ -138,7 +144,8 @@ def _done(sent: Any, found: Schedule, by: User) -> str:
             return "Resumed. It goes on with its next time."
         case "trigger":
             made = schedule_trigger(found, read_template, by=by)
-            return f"The session {made.session_id} is submitted."
+            warned = "".join(f" Warning: {each}." for each in made.warnings)
+            return f"The session {made.session_id} is submitted.{warned}"
     return "Nothing was done."
 
 

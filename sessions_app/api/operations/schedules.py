@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
+
+from django.contrib.auth.models import User
 
 from sessions_app.api.http.templates import read_template
 from sessions_app.api.requests.schedules import (
@@ -21,6 +23,7 @@ from sessions_app.models import Schedule
 from sessions_app.selectors.schedules import schedule_get
 from sessions_app.selectors.sessions import project_resolve
 from sessions_app.services.schedules import by_hand, saving
+from sessions_app.services.schedules.checking import schedule_check
 from sessions_app.services.sessions.submit import Submitted
 
 
@@ -28,7 +31,14 @@ def _found(actor: Actor, schedule_id: UUID) -> Schedule:
     return schedule_get(actor, schedule_id, Action.SCHEDULE_WRITE)
 
 
-def create(actor: Actor, body: Mapping[str, Any]) -> Schedule:
+class Saved(NamedTuple):
+    """A schedule as it is saved, and warnings about the sessions that it will make."""
+
+    schedule: Schedule
+    warnings: tuple[str, ...]
+
+
+def create(actor: Actor, body: Mapping[str, Any]) -> Saved:
     """Create a schedule, which is the caller's."""
     asked = ScheduleCreate.model_validate(body)
     project = project_resolve(actor, asked.project, Action.SCHEDULE_CREATE)
@@ -38,11 +48,13 @@ def create(actor: Actor, body: Mapping[str, Any]) -> Schedule:
         template=asked.stored(),
     )
     asked.give(made)
-    saving.schedule_create(made, by=require_user(actor), paused=asked.paused)
-    return made
+    by = require_user(actor)
+    warnings = schedule_check(made, read_template, by=by)
+    saving.schedule_create(made, by=by, paused=asked.paused)
+    return Saved(made, warnings)
 
 
-def put(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
+def put(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Saved:
     """Replace all fields that can change."""
     found = _found(actor, schedule_id)
     asked = SchedulePut.model_validate(body)
@@ -54,11 +66,10 @@ def put(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
             raise InvalidInput({field: [f"must be {meant!r}, as it has been"]})
     fields = asked.give(found) | {"template"}
     found.template = asked.stored()
-    saving.schedule_change(found, by=require_user(actor), fields=fields, paused=asked.turned)
-    return found
+    return _changed(found, require_user(actor), fields, asked.turned)
 
 
-def change(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule:
+def change(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Saved:
     """Change the given fields."""
     found = _found(actor, schedule_id)
     asked = ScheduleChanges.model_validate(body)
@@ -66,8 +77,13 @@ def change(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Schedule
     if (template := asked.stored()) is not None:
         found.template = template
         fields |= {"template"}
-    saving.schedule_change(found, by=require_user(actor), fields=fields, paused=asked.turned)
-    return found
+    return _changed(found, require_user(actor), fields, asked.turned)
+
+
+def _changed(found: Schedule, by: User, fields: set[str], paused: bool | None) -> Saved:
+    warnings = schedule_check(found, read_template, by=by, fields=fields, paused=paused)
+    saving.schedule_change(found, by=by, fields=fields, paused=paused)
+    return Saved(found, warnings)
 
 
 def delete(actor: Actor, schedule_id: UUID) -> None:

@@ -1,6 +1,6 @@
 """Schedules over REST."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -32,6 +32,12 @@ from sessions_app.selectors.schedules import schedule_get, schedules_visible
 from sessions_app.selectors.sessions import require_project
 
 
+def saved_json(saved: operations.Saved) -> dict[str, Any]:
+    """Return a schedule with the warnings about its sessions, if there are any."""
+    body = schedule_detail_json(saved.schedule)
+    return {**body, "warnings": saved.warnings} if saved.warnings else body
+
+
 class SchedulesView(RestView):
     """`/schedules/`."""
 
@@ -52,12 +58,12 @@ class SchedulesView(RestView):
     @extend_schema(
         operation_id="schedules_create",
         request=ScheduleCreate,
-        responses={201: shapes.ScheduleDetail},
+        responses={201: shapes.SavedSchedule},
     )
     def post(self, request: Request) -> Response:
         """Create a schedule. Its sessions are submitted as you."""
         made = operations.create(self.actor, body_of(request))
-        return self.created(schedule_detail_json(made), f"{made.pk}/")
+        return self.created(saved_json(made), f"{made.schedule.pk}/")
 
 
 class PreviewView(RestView):
@@ -88,21 +94,17 @@ class ScheduleView(RestView):
         found = schedule_get(self.actor, schedule_id, self.required_action)
         return Response(schedule_detail_json(found))
 
-    @extend_schema(
-        operation_id="schedule_put", request=SchedulePut, responses=shapes.ScheduleDetail
-    )
+    @extend_schema(operation_id="schedule_put", request=SchedulePut, responses=shapes.SavedSchedule)
     def put(self, request: Request, schedule_id: UUID) -> Response:
         """Replace all fields that can change. You become its owner."""
-        found = operations.put(self.actor, schedule_id, body_of(request))
-        return Response(schedule_detail_json(found))
+        return Response(saved_json(operations.put(self.actor, schedule_id, body_of(request))))
 
     @extend_schema(
-        operation_id="schedule_change", request=ScheduleChanges, responses=shapes.ScheduleDetail
+        operation_id="schedule_change", request=ScheduleChanges, responses=shapes.SavedSchedule
     )
     def patch(self, request: Request, schedule_id: UUID) -> Response:
         """Change the given fields. You become its owner."""
-        found = operations.change(self.actor, schedule_id, body_of(request))
-        return Response(schedule_detail_json(found))
+        return Response(saved_json(operations.change(self.actor, schedule_id, body_of(request))))
 
     @extend_schema(operation_id="schedule_delete", responses={204: None})
     def delete(self, request: Request, schedule_id: UUID) -> Response:
@@ -153,7 +155,9 @@ class TriggerView(RestView):
         """Make one session now, as the schedule's owner, also while it is paused."""
         require_no_body(request)
         made = operations.trigger(self.actor, schedule_id)
-        return self.created({"id": made.session_id}, f"/api/v2/sessions/{made.session_id}/")
+        warnings = {"warnings": made.warnings} if made.warnings else {}
+        address = f"/api/v2/sessions/{made.session_id}/"
+        return self.created({"id": made.session_id, **warnings}, address)
 
 
 class BackfillView(RestView):

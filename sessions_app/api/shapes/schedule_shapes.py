@@ -61,6 +61,13 @@ class ScheduleDetail(Schedule):
     """Its latest chains that are still recorded, newest first, without those of backfills."""
 
 
+class SavedSchedule(ScheduleDetail):
+    """A schedule as it was saved."""
+
+    warnings: list[str] = []
+    """About the sessions that it will make; left out if there are none."""
+
+
 class SchedulePage(Page[Schedule]):
     """Schedules, oldest first."""
 
@@ -75,6 +82,8 @@ class ScheduledSession(BaseModel):
     """The session that a schedule made by hand."""
 
     id: UUID
+    warnings: list[str] = []
+    """Left out if there are none."""
 
 
 class BackfilledTime(BaseModel):

@@ -56,9 +56,11 @@ class ScheduleKind(InProjectKind["Schedule"]):
             how,
         )
         if before is None:
-            return Applied(after.address if after else f"{project}/{name}", CREATED)
+            told = _warnings(after) if after else ()
+            return Applied(after.address if after else f"{project}/{name}", CREATED, None, told)
         after = client.schedule_put(before.id, **spec)
-        return Applied(after.address, changed(before, after, *COMPARED))
+        outcome = changed(before, after, *COMPARED)
+        return Applied(after.address, outcome, None, _warnings(after))
 
     def all(self, client: Client, home: Scope | None) -> Iterable[Schedule]:
         return listed_within(client.schedules, home)
@@ -107,6 +109,11 @@ class ScheduleKind(InProjectKind["Schedule"]):
         if not item.recent:
             return facts(pairs)
         return Group(facts(pairs), heading("Its latest chains"), _chains(item.recent, now))
+
+
+def _warnings(saved: Schedule) -> list[str]:
+    """Return what the server warns of, each after its place in the document."""
+    return [f"spec.template {each}" for each in saved.warnings]
 
 
 def _chains(runs: Iterable[ScheduleRun], now: datetime) -> RenderableType:

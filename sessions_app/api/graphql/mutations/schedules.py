@@ -41,14 +41,25 @@ def _payload(row: Row) -> dict[str, Peer[Row]]:
     return {"schedule": single_peer(Schedule, row, render_schedules)}
 
 
+def _saved(saved: operations.Saved) -> dict[str, Any]:
+    return {**_payload(saved.schedule), "warnings": list(saved.warnings)}
+
+
+def _warnings() -> graphene.List:
+    return graphene.List(
+        graphene.NonNull(graphene.String), description="Warnings about its sessions."
+    )
+
+
 class CreateSchedule(Change, body=ScheduleCreate):
     """Create a schedule. Its sessions are submitted as you."""
 
     schedule = graphene.Field(Schedule)
+    warnings = _warnings()
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        return _payload(operations.create(context.actor, given))
+        return _saved(operations.create(context.actor, given))
 
 
 class ReplaceSchedule(Change, body=SchedulePut):
@@ -56,11 +67,12 @@ class ReplaceSchedule(Change, body=SchedulePut):
 
     Input = OfSchedule
     schedule = graphene.Field(Schedule)
+    warnings = _warnings()
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         key = _key(given)
-        return _payload(operations.put(context.actor, key, given))
+        return _saved(operations.put(context.actor, key, given))
 
 
 class UpdateSchedule(Change, body=ScheduleChanges):
@@ -68,11 +80,12 @@ class UpdateSchedule(Change, body=ScheduleChanges):
 
     Input = OfSchedule
     schedule = graphene.Field(Schedule)
+    warnings = _warnings()
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         key = _key(given)
-        return _payload(operations.change(context.actor, key, given))
+        return _saved(operations.change(context.actor, key, given))
 
 
 class DeleteSchedule(Deletion):
@@ -115,11 +128,13 @@ class TriggerSchedule(Change):
 
     Input = OfSchedule
     session = graphene.Field(Session)
+    warnings = _warnings()
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         made = operations.trigger(context.actor, _key(given))
-        return {"session": session_found(context.actor, str(made.session_id))}
+        session = session_found(context.actor, str(made.session_id))
+        return {"session": session, "warnings": list(made.warnings)}
 
 
 class BackfillSchedule(Change, body=Backfill):
