@@ -522,6 +522,7 @@ class BulkChange(Refusable):
     due_at: datetime | None = None
     problem: dict[str, Any] | None = None
     secrets_dropped: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
 
 
 class BulkChanges(Answer):
@@ -753,6 +754,8 @@ class Schedule(Addressed):
     """A schedule: a session for each of its times, submitted as its owner.
 
     With `next_times`, `recent`: A schedule with its next times and its latest chains.
+
+    With `warnings`: A schedule as it was saved.
     """
 
     id: str
@@ -779,6 +782,7 @@ class Schedule(Addressed):
     created_at: datetime | None = None
     next_times: list[datetime] = Field(default_factory=list)
     recent: list[ScheduleRun] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
 
 
 class NextTimes(Answer):
@@ -791,6 +795,7 @@ class ScheduledSession(Answer):
     """The session that a schedule made by hand."""
 
     id: str
+    warnings: list[str] = Field(default_factory=list)
 
 
 class BackfilledTime(Answer):

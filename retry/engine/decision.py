@@ -102,8 +102,9 @@ class Chain(NamedTuple):
     """The failed session and what its chain has spent so far; a missing counter is 0.
 
     `resources` are those of the session, `memory_ceiling` is the most memory that its project
-    allows (bytes; None: no quota). `preempted_at` is the first observation of a preemption. A run
-    that is not `confirmed` to have ended may still be in its `grace_period` (seconds).
+    allows (bytes; None: no quota), `node_memory` the most that a node could give it (bytes; None:
+    nobody knows). `preempted_at` is the first observation of a preemption. A run that is not
+    `confirmed` to have ended may still be in its `grace_period` (seconds).
 
     `signature` is that of this failure, `title` the title of it ("": unknown). `failures` are the
     signatures of the failures before it, newest first, without platform causes: as many as
@@ -122,6 +123,7 @@ class Chain(NamedTuple):
     counters: Mapping[str, int]
     resources: Mapping[str, Any] = MappingProxyType({})
     memory_ceiling: Decimal | None = None
+    node_memory: Decimal | None = None
     preempted_at: datetime | None = None
     confirmed: bool = True
     grace_period: float = 0.0

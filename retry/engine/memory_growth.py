@@ -18,7 +18,7 @@ class Growth:
     """The resources of the next attempt, and its memory before (`was`) and after (`now`).
 
     `held_by` is the limit that cut the growth: the rule's `max`, the project's `quota`, the
-    `largest` possible amount, or "".
+    largest `node`, the `largest` possible amount, or "".
     """
 
     resources: dict[str, Any]
@@ -28,19 +28,25 @@ class Growth:
 
 
 def grown(
-    resources: Mapping[str, Any], growth: MemoryGrowth, ceiling: Decimal | None
+    resources: Mapping[str, Any],
+    growth: MemoryGrowth,
+    quota: Decimal | None,
+    node: Decimal | None = None,
 ) -> Growth | None:
     """Multiply the memory, rounded up to whole bytes; None if there is no memory to multiply.
 
-    Where `requests` and `limits` are given apart, both grow. `ceiling` is the project's quota in
-    bytes. Memory never shrinks: an amount above a limit stays.
+    Where `requests` and `limits` are given apart, both grow. `quota` is the project's, `node` the
+    most that a node could give, in bytes. Memory never shrinks: an amount above a limit stays.
     """
     in_groups = grouped(resources)
     parts = {name: resources.get(name) or {} for name in GROUPS} if in_groups else {"": resources}
+    most = None if growth.max is None else parse(growth.max)
+    # Kubernetes stores no larger amount; with this limit, a chain without others stays runnable.
+    limits = {"max": most, "quota": quota, "node": node, "largest": Decimal(LARGEST)}
     raised = {
         name: found
         for name, part in parts.items()
-        if (found := _raised(part.get(MEMORY), growth, ceiling))
+        if (found := _raised(part.get(MEMORY), growth.factor, limits))
     }
     if not raised:
         return None
@@ -57,17 +63,15 @@ class _Raised:
     held_by: str
 
 
-def _raised(was: Any, growth: MemoryGrowth, ceiling: Decimal | None) -> _Raised | None:
+def _raised(was: Any, factor: float, limits: Mapping[str, Decimal | None]) -> _Raised | None:
     if was is None:
         return None
     try:
         amount = parse(was)
     except ValueError:
         return None
-    limits = {"max": None if growth.max is None else parse(growth.max), "quota": ceiling}
-    now, held_by = math.ceil(amount * Decimal(repr(growth.factor))), ""
-    # Kubernetes stores no larger amount; with this limit, a chain without others stays runnable.
-    for name, limit in {**limits, "largest": LARGEST}.items():
+    now, held_by = math.ceil(amount * Decimal(repr(factor))), ""
+    for name, limit in limits.items():
         if limit is not None and limit < now:
             now, held_by = math.floor(limit), name
     if now <= amount:

@@ -101,7 +101,7 @@ def resources(case: Case, verdict: Verdict) -> Mapping[str, Any]:
     if verdict.rule is None or verdict.rule.growth is None:
         return case.chain.resources
     growth = verdict.rule.growth
-    found = grown(case.chain.resources, growth, case.chain.memory_ceiling)
+    found = grown(case.chain.resources, growth, case.chain.memory_ceiling, case.chain.node_memory)
     if found is None:
         case.note("memory", "none")
         return case.chain.resources

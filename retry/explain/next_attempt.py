@@ -16,6 +16,7 @@ from retry.units.durations import in_words
 _HOLDERS = {
     "max": "the maximum of the rule",
     "quota": "the quota of the project",
+    "node": "the largest node that could run it",
     "largest": "the largest possible amount",
 }
 

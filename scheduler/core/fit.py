@@ -184,6 +184,11 @@ class Room:
         self._take_pool(total(node.others for node in self._nodes))
         self._take_pool(total(held))
 
+    def sizes(self, name: str) -> set[Decimal]:
+        """Return the amounts of a resource that its nodes have when they are empty."""
+        nodes = chain.from_iterable(self._groups)
+        return {node.whole[name] for node in nodes if name in node.whole}
+
     def misfit(self, wanted: Amounts | Ask, avoid: Avoid = "") -> Misfit | None:
         """Return why the session does not fit, None if it fits. What never could fit comes first.
 

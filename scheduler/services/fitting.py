@@ -1,19 +1,28 @@
-"""Whether new sessions would fit on any executor of their project, if it were empty."""
+"""Whether sessions would fit on any executor of their project, if it were empty, and how much
+memory they could have there."""
 
 import json
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 
 from podspec.resources import spellings
 from scheduler.allocation.waiting_lines import ask_of
-from scheduler.core.fit import Misfit, Room
-from scheduler.core.fit_words import field_of, fits_nowhere
+from scheduler.core.fit import Ask, Misfit, Room
+from scheduler.core.fit_words import MOST_NAMED, field_of, fits_nowhere, listed
 from sessions_app.db.bulk import array, json_text
 from sessions_app.selectors.fitting import Asked, Unfit
 
 _MOST_ROOMS, _MOST_MISFITS = 64, 20_000
+_MEMORY = "memory"
+_MOST_TOGETHER = 16
+"""Most pods of one session for which a part of a node's memory is tried."""
+Found = TypeVar("Found")
+NOBODY = "no executor serves its project: it waits until one does"
 
 
 class _Site(NamedTuple):
@@ -25,35 +34,54 @@ class _Site(NamedTuple):
     digest: str
     projects: Collection[int]
     """Empty for all projects."""
+    called: bool
+    """Whether it has ever told its nodes."""
 
 
 _rooms: dict[str, Room] = {}
 """Empty nodes by their digest, which determines them."""
 _misfits: dict[tuple[str, str], Misfit | None] = {}
 """Why something would not fit on empty nodes, by their digest and what is asked for."""
+_mosts: dict[tuple[Any, ...], Decimal | None] = {}
+"""The most memory on empty nodes, by their digest and what else is asked for."""
 
 # An executor that is silent may come back. One that never called has no nodes yet.
 _SITES = """
     SELECT e.name, e.nodes_digest,
         ARRAY(SELECT p.project_id FROM scheduler_executor_projects p WHERE p.executor_id = e.id),
         CASE WHEN e.nodes_digest = ANY(%s::text[]) THEN NULL ELSE e.nodes::text END,
-        e.node_templates::text
-    FROM scheduler_executor e WHERE e.last_seen_at IS NOT NULL ORDER BY e.name
+        e.node_templates::text, e.last_seen_at IS NOT NULL
+    FROM scheduler_executor e ORDER BY e.name
 """
 
 
 def unfits(asked: Sequence[Asked]) -> list[Unfit | None]:
-    """Return for each session why no executor of its project could ever run it; None if one could.
+    """Return for each session why no executor of its project could run it; None if one could.
 
     Executors are read in one query, and their nodes only if this process does not know them yet.
-    Nothing is said of projects whose executors have never called.
     """
+    return _of_each(asked, _unfit)
+
+
+def most_memory(asked: Sequence[Asked]) -> list[Decimal | None]:
+    """Return for each session the most memory in bytes that each of its pods could have.
+
+    None: nobody knows. It takes one query, as `unfits`.
+    """
+    return _of_each(asked, _most_memory)
+
+
+def _of_each(
+    asked: Sequence[Asked], find: Callable[[Asked, Sequence[_Site]], Found]
+) -> list[Found]:
+    """Return what is found for each session on the executors of its project."""
     sites = _sites()
-    found: dict[tuple[int, str], Unfit | None] = {}
+    found: dict[tuple[int, str], Found] = {}
     for each in asked:
         key = each.project_id, _text(each)
         if key not in found:
-            found[key] = _unfit(each, [s for s in sites if not s.projects or key[0] in s.projects])
+            serving = [s for s in sites if not s.projects or each.project_id in s.projects]
+            found[key] = find(each, serving)
     return [found[each.project_id, _text(each)] for each in asked]
 
 
@@ -62,16 +90,53 @@ def _text(asked: Asked) -> str:
 
 
 def _unfit(asked: Asked, sites: Sequence[_Site]) -> Unfit | None:
+    if not sites:
+        return Unfit("", NOBODY)
+    called = [site for site in sites if site.called]
+    if not called:
+        names = listed([site.name for site in sites[:MOST_NAMED]], len(sites))
+        return Unfit("", f"no executor of its project has called yet: {names}")
     named = []
-    for site in sites:
+    for site in called:
         misfit = _misfit(asked, site)
         if misfit is None:
             return None
         named.append((site.name, misfit))
-    if not named:
-        return None
     text, strongest = fits_nowhere(named, spellings(asked.resources))
     return Unfit(field_of(strongest), text)
+
+
+def _most_memory(asked: Asked, sites: Sequence[_Site]) -> Decimal | None:
+    ask = ask_of(asked.resources, asked.pods, asked.pod_spec)
+    ask = replace(ask, amounts={k: v for k, v in ask.amounts.items() if k != _MEMORY})
+    return max(filter(None, (_most_at(ask, site) for site in sites)), default=None)
+
+
+def _most_at(ask: Ask, site: _Site) -> Decimal | None:
+    if not site.digest:
+        return _most_here(ask, site.room)
+    key = site.digest, frozenset(ask.amounts.items()), ask.pods, ask.rules
+    if key not in _mosts:
+        if len(_mosts) >= _MOST_MISFITS:
+            _mosts.clear()
+        _mosts[key] = _most_here(ask, site.room)
+    return _mosts[key]
+
+
+def _most_here(ask: Ask, room: Room) -> Decimal | None:
+    """Return the most memory of a pod with which a session still fits on empty nodes.
+
+    The `ask` itself has none.
+    """
+    parts = range(1, min(ask.pods, _MOST_TOGETHER) + 1)
+    tried = sorted({size / part for size in room.sizes(_MEMORY) for part in parts})
+
+    def too_much(memory: Decimal) -> bool:
+        return room.never(replace(ask, amounts={**ask.amounts, _MEMORY: memory})) is not None
+
+    # Whatever fits with much fits with less.
+    number = bisect_left(tried, True, key=too_much)
+    return tried[number - 1] if number else None
 
 
 def _misfit(asked: Asked, site: _Site) -> Misfit | None:
@@ -91,7 +156,7 @@ def _room(nodes: str, templates: str) -> Room:
 
 
 def _sites() -> list[_Site]:
-    """Return the executors that have ever called, by name."""
+    """Return the executors, by name."""
     if len(_rooms) > _MOST_ROOMS:
         _rooms.clear()
     known = dict(_rooms)
@@ -99,10 +164,9 @@ def _sites() -> list[_Site]:
         cursor.execute(_SITES, [array(known)])
         rows = cursor.fetchall()
     sites = []
-    for name, digest, projects, nodes, templates in rows:
+    for name, digest, projects, nodes, templates, called in rows:
         room = known[digest] if nodes is None else _room(nodes, templates)
-        # A server of the previous version writes no digest.
         if digest:
             _rooms[digest] = room
-        sites.append(_Site(name, room, digest, projects))
+        sites.append(_Site(name, room, digest, projects, called))
     return sites

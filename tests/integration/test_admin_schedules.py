@@ -8,6 +8,7 @@ from django.test import Client
 
 from sessions_app.models import Project, Schedule, Session
 from tests import factories
+from tests.agent import agent
 from tests.audit import audited_acts
 from tests.integration.admin import errors_of, messages_of, operator, text_of, url
 
@@ -39,6 +40,7 @@ def acts() -> list[tuple[str, str]]:
 
 
 def test_an_operator_makes_one_that_submits_as_them(client: Client, project: Project) -> None:
+    agent().lease()
     address = url(KIND, "add")
     page = client.get(address)
     assert "Sessions will be submitted as you: root" in text_of(page)

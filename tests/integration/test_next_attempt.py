@@ -86,6 +86,50 @@ def test_granted_resources_are_shown(growing: Session) -> None:
     assert tip(growing).spec_id == child.spec_id
 
 
+def sized(name: str, memory: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "allocatable": {"cpu": "8", "memory": memory}, **more}
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        ({}, "1536Mi"),
+        ({"pod_spec": {"nodeSelector": {"size": "large"}}}, "3Gi"),
+        ({"pod_spec": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}}, "2560Mi"),
+        ({"resources": WANTED | {"cpu": "16"}}, "3Gi"),
+        # Two of its pods share the largest node.
+        ({"cluster_size": 3}, "1280Mi"),
+    ],
+)
+def test_memory_grows_no_further_than_the_largest_node_for_it(
+    at: Project, asked: dict[str, Any], most: str
+) -> None:
+    """Neither what it needs besides, nor what others could have, is forgotten."""
+    rules = [{**GROWS, "retryLimit": 9}]
+    factories.named_policy("grow", project=at, rules=rules)
+    taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+    nodes = [sized("a", "1536Mi"), sized("b", "2560Mi", taints=[taint])]
+    if "cluster_size" in asked:
+        nodes = [sized("a", "1280Mi"), sized("b", "2560Mi")]
+    agent("one", nodes=nodes).lease()
+    large = agent("two", nodes=[sized("c", "4Gi", labels={"size": "large"}, taints=[taint])])
+    large.executor.projects.set([factories.project("other")])
+    if "nodeSelector" in asked.get("pod_spec", {}):
+        large.executor.projects.set([at])
+        large.nodes[0].pop("taints")
+    large.lease()
+    owner = user(superuser=True)
+    wanted: dict[str, Any] = {"resources": WANTED, "retry_policies": ["grow"], **asked}
+    first = submit(at, owner=owner, **wanted)
+    for _ in range(3):
+        oom(tip(first), node="n1")
+        next_attempt(first)
+    assert tip(first).spec.resources["memory"] == most
+    told = Api(factories.token(owner)).read(f"sessions/{tip(first).parent_id}/retry-decision/")
+    stays = f"stays at {most}: the largest node that could run it allows no more"
+    assert (stays in str(told)) == (most != "3Gi")
+
+
 def test_a_batch_of_them_takes_one_statement_more(at: Project) -> None:
     factories.named_policy("grow", project=at, rules=[GROWS])
     owner = user(superuser=True)

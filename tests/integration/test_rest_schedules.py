@@ -14,7 +14,7 @@ from sessions_app.locks import database_now
 from sessions_app.models import AuditEntry, Project, Schedule, Session, SessionSpec
 from sessions_app.models.tenants import Role
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, agent
 
 DOCS = Path(__file__).parents[2] / "docs" / "schedules.md"
 
@@ -55,6 +55,7 @@ def test_the_example_of_the_docs_is_what_the_api_takes(api: Api, at: Project) ->
 
 
 def test_it_is_read_changed_and_deleted(api: Api, at: Project) -> None:
+    agent().lease()
     one = made(api, at, cron="@daily", queue="default", jitter=30)
     path = f"schedules/{one['id']}/"
     assert api.read(path) == one

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
-from tests.agent import Api, agent, failed, running
+from tests.agent import Agent, Api, agent, failed, running
 from tests.audit import audited_acts
 from tests.factories import body
 
@@ -44,6 +44,7 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
         "state": "none", "attempt": 0, "max_attempts": 1, "summary": "attempt 1", "due_at": None,
         "held_for": None, "next_session_id": None, "reason": None, "rule": None, "budgets": [],
     }  # fmt: skip
+    assert made.pop("warnings") == ["no executor serves its project: it waits until one does"]
     assert api.read(f"sessions/{made['id']}/") == made
 
 
@@ -52,8 +53,9 @@ def test_a_session_is_created_with_all_it_was_given(api: Api) -> None:
 )
 @pytest.mark.parametrize("kind", ["interactive", "inference", "batch"])
 def test_a_retry_policy_that_has_no_effect_is_a_warning(
-    api: Api, kind: str, asked: dict[str, Any]
+    api: Api, kind: str, asked: dict[str, Any], played: Agent
 ) -> None:
+    played.lease()
     factories.named_policy("infra", rules=[{"action": "Retry", "onConditions": ["Preempted"]}])
     sent = body(session_type=kind, creation_id="job-1", **asked)
     first, again = api.post("sessions/", sent), api.post("sessions/", sent)
@@ -70,7 +72,8 @@ def test_a_retry_policy_that_has_no_effect_is_a_warning(
     assert "warnings" not in plain
 
 
-def test_names_that_shells_drop_are_a_warning(api: Api) -> None:
+def test_names_that_shells_drop_are_a_warning(api: Api, played: Agent) -> None:
+    played.lease()
     sent = body(environ={"A.b": "1", "OK_1": "2"}, secret_environ={"c-d": "3"})
     why = "sh drops variables whose names have other characters than letters, digits and '_'"
     assert api.post("sessions/", sent).json()["warnings"] == [f"{why}: A.b, c-d"]
@@ -79,7 +82,8 @@ def test_names_that_shells_drop_are_a_warning(api: Api) -> None:
     assert item["warnings"] == [f"{why}: a.0, a.1, a.2, a.3, a.4 and 3 more"]
 
 
-def test_delays_that_cannot_be_meant_are_a_warning(api: Api) -> None:
+def test_delays_that_cannot_be_meant_are_a_warning(api: Api, played: Agent) -> None:
+    played.lease()
     sent = body(retry_policy={"max_retries": 1, "retry_delay": 7200})
     expected = "retry_policy.retry_delay is 2 h, above max_retry_delay: every retry waits 1 h"
     assert api.post("sessions/", sent).json()["warnings"] == [expected]

@@ -12,6 +12,7 @@ from reprise_client import ApiError, Client
 
 from sessions_app.models import Project, Schedule, Session
 from tests import factories
+from tests.agent import agent
 from tests.integration.test_sdk_tenants import Command, client, reprise
 
 __all__ = ["client", "reprise"]
@@ -95,6 +96,7 @@ def test_sessions_are_made_by_hand(reprise: Command, work: Project) -> None:
 
 def test_the_calls_of_the_sdk(client: Client) -> None:
     factories.project("work")
+    agent().lease()
     client.project = "acme/work"
     begin = datetime(2100, 6, 1, tzinfo=UTC)
     assert [time.year for time in client.schedule_times(cron="@yearly", from_=begin)] == [

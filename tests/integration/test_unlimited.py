@@ -7,7 +7,7 @@ import pytest
 from sessions_app.models import Project, RetrySettings, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, agent
 from tests.invariants import check_all
 
 CLUSTER = "retry-settings/cluster/"
@@ -17,6 +17,7 @@ PREEMPTED = {"conditions": ("Preempted",)}
 
 @pytest.fixture
 def api(at: Project) -> Api:
+    agent().lease()
     return Api(factories.token(factories.user("root", superuser=True)))
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from graphql_relay import to_global_id
 
 from scheduler.models import Executor
 from sessions_app.models import Project, RetrySettings, Session
@@ -110,10 +111,21 @@ def test_nodes_that_change_are_seen(played: Agent, api: Api) -> None:
     assert warned(api, resources=LARGE) == [WHY]
 
 
-def test_without_executors_nothing_is_said(at: Project, api: Api) -> None:
-    assert warned(api, resources=LARGE) == []
+def test_a_project_without_executors_is_told_so_and_never_refused(at: Project, api: Api) -> None:
+    elsewhere = agent("elsewhere", nodes=[node("z", cpu="64")])
+    elsewhere.executor.projects.set([factories.project("other")])
+    elsewhere.lease()
+    nobody = "no executor serves its project: it waits until one does"
+    assert (warned(api), warned(api, resources=LARGE)) == ([nobody], [nobody])
     refuse()
-    assert warned(api, resources=LARGE) == []
+    assert warned(api, resources=LARGE) == [nobody]
+    # One that has never called has no nodes to compare with.
+    new = [agent(f"new-{number}", nodes=[node("y")]) for number in range(5)]
+    silent = "no executor of its project has called yet: new-0; new-1; new-2; and 2 more"
+    assert (warned(api), warned(api, resources=LARGE)) == ([silent], [silent])
+    new[1].lease()
+    assert warned(api) == []
+    assert api.post("sessions/", asked(resources=LARGE)).status_code == 400
 
 
 def test_a_bulk_call_reads_the_executors_once(
@@ -126,7 +138,7 @@ def test_a_bulk_call_reads_the_executors_once(
     submit(LARGE)
     with django_assert_max_num_queries(100) as few:
         submit({}, {})
-    with django_assert_num_queries(len(few) + 1):
+    with django_assert_num_queries(len(few)):
         results = submit(LARGE, {"cpu": "1"}, LARGE, {"cpu": "99"})
     assert [len(each["warnings"]) for each in results] == [1, 0, 1, 1]
     refuse()
@@ -154,6 +166,71 @@ def test_a_project_may_refuse_it(
     assert errors[field][0].startswith("it fits on no executor: one: ")
     assert not Session.objects.exists()
     assert warned(api, resources={"cpu": "4"}) == []
+
+
+RETRIES = [
+    ({"resources": LARGE}, WHY),
+    ({"changes": {"resources": LARGE}}, WHY),
+    (
+        {"changes": {"pod_spec": {"nodeSelector": {"gpu": "a100"}}}},
+        "it fits on no executor: one: no node has the label gpu=a100",
+    ),
+    ({"changes": {"image": "b"}}, None),
+    ({"resources": {"cpu": "2"}}, None),
+]
+
+
+@pytest.mark.parametrize(("body", "why"), RETRIES)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_retry_with_changes_is_told_the_same_or_refused(
+    at: Project, played: Agent, api: Api, body: dict[str, Any], why: str | None, refuses: bool
+) -> None:
+    if refuses:
+        refuse()
+    root = Api(factories.token(factories.user(superuser=True)))
+    one, two = (factories.settle(factories.submit(at, resources={"cpu": "1"})) for _ in range(2))
+    told = [why] if why else []
+    path = f"sessions/{one.pk}/retry/"
+    bulk = {"filter": {"root": str(two.pk)}, **body}
+    answers = [root.post(path, {**body, "dry_run": True}), root.post(path, body)]
+    dry = root.post("sessions/bulk-retry/", {**bulk, "dry_run": True}).json()["results"]
+    made = root.post("sessions/bulk-retry/", bulk).json()["results"]
+    if refuses and why:
+        field = "changes.pod_spec" if "pod_spec" in str(body) else "changes.resources"
+        assert [each.status_code for each in answers] == [400, 400]
+        assert answers[0].json()["errors"] == {field: [why]}
+        assert {each["outcome"] for each in (*dry, *made)} == {"refused"}
+        assert made[0]["problem"]["errors"] == {field: [why]}
+        assert Session.objects.count() == 2
+    else:
+        assert [each.status_code for each in answers] == [200, 201]
+        assert [each.json().get("warnings", []) for each in answers] == [told, told]
+        assert [each.get("warnings", []) for each in (*dry, *made)] == [told, told]
+        assert Session.objects.count() == 4
+
+
+def test_every_door_of_retries_tells_it(
+    at: Project, played: Agent, graph: Graph, client: Any
+) -> None:
+    boss = factories.user("boss", superuser=True)
+    first, second, third = (
+        factories.settle(factories.submit(at, owner=boss, resources={"cpu": "1"})) for _ in range(3)
+    )
+    graph = Graph(factories.token(boss))
+    one = "mutation($i: RetrySessionInput!) { retrySession(input: $i) { warnings } }"
+    many = "mutation($i: RetrySessionsInput!) { retrySessions(input: $i) { results { warnings } } }"
+    key = to_global_id("Session", str(first.pk))
+    done = graph.ask(one, i={"id": key, "resources": LARGE})["retrySession"]
+    assert done == {"warnings": [WHY]}
+    root = to_global_id("Session", str(second.pk))
+    some = graph.ask(many, i={"filter": {"root": root}, "resources": LARGE})["retrySessions"]
+    assert some["results"] == [{"warnings": [WHY]}]
+    client.force_login(boss)
+    page = f"/sessions/{third.pk}/retry/"
+    fields = dict.fromkeys(("image", "batch_timeout", "environ", "reason"), "")
+    sent = {**fields, "command": "true", "priority": "0", "resources": "cpu=16"}
+    shown = client.post(page, sent, follow=True).content.decode()
+    assert f"Warning: {WHY}." in shown
 
 
 def test_a_known_creation_id_finds_its_session_all_the_same(played: Agent, api: Api) -> None:

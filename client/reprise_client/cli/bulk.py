@@ -120,10 +120,11 @@ def _table(results: Iterable[BulkChange]) -> RenderableType:
 
 
 def _why(item: BulkChange) -> str:
-    """Return why it was refused, or which secrets its new attempt does not get."""
-    if item.secrets_dropped:
-        return f"without the secrets {', '.join(item.secrets_dropped)}: somebody else gave them"
-    return str((item.problem or {}).get("detail", ""))
+    """Return why it was refused, or what its new attempt does not get, and whether it fits."""
+    told = list(item.warnings)
+    if names := ", ".join(item.secrets_dropped):
+        told.insert(0, f"without the secrets {names}: somebody else gave them")
+    return "; ".join(told) or str((item.problem or {}).get("detail", ""))
 
 
 def _words(outcome: str) -> str:

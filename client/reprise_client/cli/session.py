@@ -415,6 +415,8 @@ def retry(
             note("a dry run, nothing was changed")
         if made.secrets_dropped:
             note(secrets_dropped_words(made.secrets_dropped, dry=dry_run))
+        for warning in made.warnings:
+            note(f"warning: {warning}", "yellow")
         if downstream:
             note(downstream_words(made.downstream, dry=dry_run))
         return

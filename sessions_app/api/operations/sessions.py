@@ -73,7 +73,7 @@ def retry(actor: Actor, session_id: UUID, body: Mapping[str, Any]) -> Retried:
         looked = sessions_retry_paced(one, by=actor.name, changes=changes, dry_run=True)
         if isinstance(found := looked[session.pk], DomainError):
             raise found
-        return Retried(None, list(down), found.secrets_dropped)
+        return Retried(None, list(down), found.secrets_dropped, found.warnings)
     return session_retry_downstream(
         session.pk, session.root_id, down, by=actor.name, changes=changes
     )

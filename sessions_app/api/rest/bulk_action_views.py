@@ -134,13 +134,13 @@ def _retry_json(outcome: Granted | DomainError) -> dict[str, Any]:
     if isinstance(outcome, DomainError):
         problem = problem_of(outcome)
         return {"outcome": "refused", "next_session_id": None, "due_at": None, "problem": problem}
-    dropped = outcome.secrets_dropped
+    told = {"secrets_dropped": outcome.secrets_dropped, "warnings": outcome.warnings}
     return {
         "outcome": "scheduled" if outcome.due_at else "retried",
         "next_session_id": outcome.child_id,
         "due_at": outcome.due_at,
         "problem": None,
-        **({"secrets_dropped": dropped} if dropped else {}),
+        **{name: value for name, value in told.items() if value},
     }
 
 

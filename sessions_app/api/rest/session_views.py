@@ -333,5 +333,6 @@ class RetryView(RestView):
         shown = session_get(self.actor, made.child_id or session_id)
         (body,) = linked(request, session_json(shown, self.actor))
         told = {"downstream": made.downstream, "secrets_dropped": made.secrets_dropped}
+        told["warnings"] = made.warnings
         body |= {name: value for name, value in told.items() if value}
         return self.created(body, f"../../{shown.pk}/") if made.child_id else Response(body)

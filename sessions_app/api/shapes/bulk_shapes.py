@@ -58,6 +58,8 @@ class BulkRetryOutcome(BaseModel):
     secrets_dropped: list[str] = []
     """The names of secrets that the new attempt does not get, because somebody else gave them and
     the call changes what runs; left out if there are none."""
+    warnings: list[str] = []
+    """That it fits on no executor with the changes; left out if there are none."""
 
 
 class BulkCancelOutcomes(BaseModel):

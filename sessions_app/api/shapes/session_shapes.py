@@ -234,6 +234,8 @@ class RetriedSession(Session):
     secrets_dropped: list[str] = []
     """The names of secrets that the new attempt does not get, because somebody else gave them and
     the call changes what runs; left out if there are none."""
+    warnings: list[str] = []
+    """That it fits on no executor with the changes; left out if there are none."""
 
 
 class SessionPage(Page[ListedSession]):

@@ -30,6 +30,7 @@ from sessions_app.in_force.retry_scope import (
 )
 from sessions_app.in_force.shared_budgets import spent_budgets
 from sessions_app.locks import LockedSession
+from sessions_app.selectors.fitting import Asked, most_memory
 from sessions_app.services.chains.chain_past import NOTHING, PASTS, chain_pasts
 from sessions_app.services.chains.decisions import NewDecision
 
@@ -38,7 +39,7 @@ _RESOURCES = """
     SELECT s.id, c.resources, c.termination_grace_period, (
         SELECT min(u."limit") FROM sessions_app_projectusage u
         WHERE u.name = 'resources.memory' AND (u.project_id = p.id OR u.domain_id = p.domain_id)
-        ) / c.cluster_size
+        ) / c.cluster_size, c.cluster_size, c.pod_spec
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     JOIN sessions_app_project p ON p.id = s.project_id
     WHERE s.id = ANY(%s::uuid[])
@@ -65,11 +66,12 @@ class Known(NamedTuple):
 
 
 class _Spec(NamedTuple):
-    """The session's resources, its grace period in seconds, and its `memory_ceiling` in bytes."""
+    """The session's resources, its grace period in seconds, and what limits its memory in bytes."""
 
     resources: dict[str, Any]
     grace: float
     memory_ceiling: Decimal | None
+    node_memory: Decimal | None = None
 
 
 _UNREAD = _Spec({}, 0.0, None)
@@ -120,7 +122,8 @@ class Decider:
         self._rulebooks = {
             rules: self._rulebook(rules, named[rules.project_id]) for rules in groups
         }
-        self._specs = _specs([each for each in sessions if self._looks_at_spec(each)])
+        growing = [each for each in sessions if self._may_grow(each)]
+        self._specs = _specs([s for s in sessions if self._waits_for_end(s)], growing)
         self._pasts = chain_pasts(
             ((members, self._rulebooks[rules]) for rules, members in groups.items()),
             now,
@@ -139,8 +142,7 @@ class Decider:
 
         `advanced` says whether the attempt made progress.
         """
-        spec = self._specs.get(session.id, _UNREAD)
-        past = self._pasts.get(session.id, NOTHING)
+        spec, past = self._specs.get(session.id, _UNREAD), self._pasts.get(session.id, NOTHING)
         signature, title = (failure.key, failure.title) if failure else ("", "")
         return decide(
             termination,
@@ -152,6 +154,7 @@ class Decider:
                 counters=session.retry_counters,
                 resources=spec.resources,
                 memory_ceiling=spec.memory_ceiling,
+                node_memory=spec.node_memory,
                 # Without a stop, its end is the first observation of the preemption.
                 preempted_at=session.terminating_at or self._now,
                 confirmed=session.id not in self._unconfirmed,
@@ -210,16 +213,35 @@ class Decider:
             replace(scope.settings, spent=spent) if spent else scope.settings,
         )
 
-    def _looks_at_spec(self, session: LockedSession) -> bool:
-        graced = session.terminating_at is not None or session.id in self._unconfirmed
-        named = self._rulebooks[_rules_of(session)].named
-        return graced or any(each.grows_memory for each in named)
+    def _waits_for_end(self, session: LockedSession) -> bool:
+        return session.terminating_at is not None or session.id in self._unconfirmed
+
+    def _may_grow(self, session: LockedSession) -> bool:
+        return any(each.grows_memory for each in self._rulebooks[_rules_of(session)].named)
 
 
-def _specs(sessions: Sequence[LockedSession]) -> dict[UUID, _Spec]:
-    """Read the specifications of the sessions that need them, in one query."""
-    if not sessions:
+def _specs(
+    sessions: Sequence[LockedSession], growing: Sequence[LockedSession]
+) -> dict[UUID, _Spec]:
+    """Read the specifications that decisions need, in one query.
+
+    One more tells what nodes could give to those that are `growing`.
+    """
+    wanted = {each.id: each for each in [*sessions, *growing]}
+    if not wanted:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_RESOURCES, [array(session.id for session in sessions)])
-        return {row[0]: _Spec(json.loads(row[1]), *row[2:]) for row in cursor.fetchall()}
+        cursor.execute(_RESOURCES, [array(wanted)])
+        rows = cursor.fetchall()
+    found = {key: _Spec(json.loads(text), *limits) for key, text, *limits, _, _ in rows}
+    ids = {each.id for each in growing}
+    asked = {
+        key: Asked(
+            wanted[key].project_id, found[key].resources, pods, pod_spec and json.loads(pod_spec)
+        )
+        for key, *_, pods, pod_spec in rows
+        if key in ids
+    }
+    for key, most in zip(asked, most_memory([*asked.values()]), strict=True):
+        found[key] = found[key]._replace(node_memory=most)
+    return found

@@ -57,6 +57,7 @@ class Retried:
     child_id: UUID | None
     downstream: list[UUID]
     secrets_dropped: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -64,7 +65,8 @@ class Retried:
         more = f" {len(self.downstream):,} downstream wait for it again." if self.downstream else ""
         names = ", ".join(self.secrets_dropped)
         without = f" It does not get the secrets {names}: somebody else gave them." if names else ""
-        return f"This is the new attempt.{more}{without}"
+        warned = "".join(f" Warning: {each}." for each in self.warnings)
+        return f"This is the new attempt.{more}{without}{warned}"
 
 
 def downstream_of(root_ids: Collection[UUID]) -> dict[UUID, UUID]:
@@ -134,7 +136,7 @@ def session_retry_downstream(
         first = session_retry(session_id, root_id, by=by, changes=changes)
         made = _granted(_retry_blocked(down, by=by))
     others = [each.child_id for each in made.values() if each.child_id]
-    return Retried(first.child_id, others, first.secrets_dropped)
+    return Retried(first.child_id, others, first.secrets_dropped, first.warnings)
 
 
 def sessions_retry_downstream(

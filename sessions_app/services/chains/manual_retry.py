@@ -28,6 +28,7 @@ from sessions_app.locks import (
     read_decisions,
 )
 from sessions_app.models import Session
+from sessions_app.services.chains.changed_fit import unfit_retries
 from sessions_app.services.chains.changed_retries import changed_retries
 from sessions_app.services.chains.children import MANUAL, Retry, children_create
 from sessions_app.services.chains.decisions import (
@@ -53,6 +54,7 @@ class Granted:
     child_id: UUID | None = None
     due_at: datetime | None = None
     secrets_dropped: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class _Attempt:
 
     chain: LockedChain
     retry: Retry
+    warnings: tuple[str, ...] = ()
 
     @property
     def tip(self) -> LockedSession:
@@ -84,7 +87,7 @@ class _Attempt:
     def granted(self, child_id: UUID | None = None, due_at: datetime | None = None) -> Granted:
         """Return what the person who asked gets."""
         dropped = (self.retry.changes or {}).get("secrets_dropped", ())
-        return Granted(child_id, due_at, tuple(dropped))
+        return Granted(child_id, due_at, tuple(dropped), self.warnings)
 
     def slot(self, now: datetime) -> datetime | None:
         """Return its slot under the storm limits if that is in the future, else None."""
@@ -204,7 +207,19 @@ def _look(roots: Mapping[UUID, UUID], asked: _Asked) -> _Looked:
     made, refused = changed_retries(wanted, asked.changes, scopes, by=asked.by)
     refusals |= refused
     attempts = [replace(each, retry=made[each.tip.id]) for each in attempts if each.tip.id in made]
-    return scopes, _with_resources(attempts, asked.resources), refusals
+    attempts = _with_resources(attempts, asked.resources)
+    unfit = unfit_retries([each.retry for each in attempts], asked.changes, scopes)
+    refusals |= {key: why for key, why in unfit.items() if isinstance(why, DomainError)}
+    return (
+        scopes,
+        [_warned(each, unfit) for each in attempts if each.tip.id not in refusals],
+        refusals,
+    )
+
+
+def _warned(attempt: _Attempt, unfit: Mapping[UUID, str | DomainError]) -> _Attempt:
+    why = unfit.get(attempt.tip.id)
+    return replace(attempt, warnings=(why,)) if isinstance(why, str) else attempt
 
 
 def _attempt(chain: LockedChain, decision: StoredDecision | None, by: str) -> _Attempt:

@@ -220,7 +220,7 @@ def _root(
             raise policies
         if isinstance(rank, InvalidInput):
             raise rank
-        if unfit is not None and freezer.refuses_unfittable(placed.project_id):
+        if unfit is not None and unfit.field and freezer.refuses_unfittable(placed.project_id):
             raise InvalidInput({unfit.field: [unfit.why]})
         times = _times(placed)
     except InvalidInput as error:

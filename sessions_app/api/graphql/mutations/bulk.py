@@ -124,6 +124,11 @@ class RetryOutcome(_Outcome, RestObject):
         description="The names of secrets that the new attempt does not get, because somebody else"
         " gave them and the call changes what runs.",
     )
+    warnings = graphene.List(
+        graphene.NonNull(graphene.String),
+        required=True,
+        description="That it fits on no executor with the changes.",
+    )
 
     @staticmethod
     def resolve_next_session(source: Peer[Fields], info: Any) -> Any:
@@ -279,6 +284,7 @@ def _retried(granted: Granted) -> Fields:
         "next_session_id": granted.child_id,
         "due_at": granted.due_at,
         "secrets_dropped": list(granted.secrets_dropped),
+        "warnings": list(granted.warnings),
     }
 
 
@@ -299,7 +305,7 @@ def _outcomes_payload(
     }
 
 
-_NO_CHILD: Fields = {"next_session_id": None, "due_at": None, "secrets_dropped": []}
+_NO_CHILD: Fields = {"next_session_id": None, "due_at": None, "secrets_dropped": [], "warnings": []}
 
 
 class BulkMutations:

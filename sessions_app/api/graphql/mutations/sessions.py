@@ -111,6 +111,10 @@ class RetrySession(Change, body=SessionRetry):
         description="The names of secrets that the new attempt does not get, because somebody else"
         " gave them and the call changes what runs.",
     )
+    warnings = graphene.List(
+        graphene.NonNull(graphene.String),
+        description="That it fits on no executor with the changes.",
+    )
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +122,7 @@ class RetrySession(Change, body=SessionRetry):
         made = operations.retry(context.actor, session_id, given)
         shown = session_found(context.actor, str(made.child_id or session_id))
         told = {"downstream": made.downstream, "secrets_dropped": list(made.secrets_dropped)}
-        return {"session": shown, **told}
+        return {"session": shown, **told, "warnings": list(made.warnings)}
 
 
 class SessionMutations:
