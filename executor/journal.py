@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from executor.failpoints import failpoint
+from executor.modes import insist
 from executor.state import replace_file
 
 Entry = list[Any]
@@ -24,7 +26,7 @@ class Journal:
     def load(self) -> list[Entry]:
         """Return all complete entries. A line that its writer could not finish is skipped."""
         try:
-            lines = self._path.read_bytes().splitlines()
+            lines = insist(self._path, self._path.read_bytes).splitlines()
         except FileNotFoundError:
             return []
         return [entry for line in lines if (entry := _decode(line)) is not None]
@@ -33,7 +35,7 @@ class Journal:
         """Append the entries. With `durable` they are on the disk on return."""
         if self._file is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._file = os.open(self._path, flags, 0o600)
+            self._file = insist(self._path, partial(os.open, self._path, flags, 0o600))
         data = _encode(entries)
         written = 0
         while written < len(data):

@@ -3,19 +3,24 @@ know."""
 
 import ctypes
 import json
+import logging
 import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from reprise_client.wire import LeaseKey
 
 from executor.failpoints import failpoint
+from executor.modes import insist, open_all
 from executor.state import replace_file
+
+log = logging.getLogger(__name__)
 
 MESSAGE_BYTES = 4096
 _PUNCH_HOLE = 0x01 | 0x02
@@ -64,7 +69,7 @@ class RunFiles:
     def make_places(self) -> None:
         """Create the directories that a local process works in; a pod has its own."""
         for directory in (self.work, self.tmp):
-            directory.mkdir(mode=0o700, exist_ok=True)
+            insist(directory, partial(directory.mkdir, mode=0o700, exist_ok=True))
 
     def read_output(self, offset: int, size: int) -> bytes:
         # This is called twice a second for each of a thousand runs, and most have written nothing
@@ -78,8 +83,12 @@ class RunFiles:
         try:
             # Without a new path object, which takes longer than the look at the file.
             return os.lstat(f"{self.path}/{_OUTPUT}").st_size
+        except PermissionError:
+            with suppress(OSError):
+                return insist(self.output, self.output.lstat).st_size
         except OSError:
-            return 0
+            pass
+        return 0
 
     def free_output(self, begin: int, end: int) -> bool:
         """Free these bytes on disk; all others keep their positions. Return False if that fails."""
@@ -100,8 +109,8 @@ class RunFiles:
     def termination_message(self) -> str:
         """Return the end of what the session wrote to its termination log; "" if it wrote none."""
         try:
-            size = self.termination_log.lstat().st_size
-        except FileNotFoundError:
+            size = insist(self.termination_log, self.termination_log.lstat).st_size
+        except OSError:
             return ""
         data = _read_regular(self.termination_log, max(0, size - MESSAGE_BYTES), MESSAGE_BYTES)
         return data.decode("utf-8", "replace")
@@ -142,7 +151,7 @@ class RunStore:
 
     def create(self, key: LeaseKey) -> RunFiles:
         files = RunFiles(key, self._path / f"{key.session_id}-{key.fencing_token}")
-        files.path.mkdir(mode=0o700, exist_ok=True)
+        insist(files.path, partial(files.path.mkdir, mode=0o700, exist_ok=True))
         failpoint("executor.before_run_write")
         files.write_record(None)
         failpoint("executor.after_run_write")
@@ -154,8 +163,9 @@ class RunStore:
         Such a run never started, or its removal was interrupted.
         """
         for path in sorted(self._path.iterdir()):
+            note = path / "run.json"
             try:
-                record = json.loads((path / "run.json").read_bytes())
+                record = json.loads(insist(note, note.read_bytes))
                 key = LeaseKey(record["session_id"], record["fencing_token"])
             except (OSError, ValueError, TypeError, KeyError):
                 remove_tree(path)
@@ -165,7 +175,10 @@ class RunStore:
     def retire(self, files: RunFiles) -> None:
         """Remove the record, so that the next agent only removes the directory."""
         failpoint("executor.before_run_remove")
-        files.record.unlink(missing_ok=True)
+        try:
+            insist(files.record, partial(files.record.unlink, missing_ok=True))
+        except OSError as error:
+            log.error("cannot remove the record of session %s: %s", files.key, error)
         failpoint("executor.after_run_remove")
 
 
@@ -186,8 +199,15 @@ class BareRuns:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a tree as far as possible. The rest is tried again at the next start."""
+    """Remove a tree as far as possible. The rest is tried again at the next start.
+
+    A run may have closed directories of its own. That is usual, such as for Go's modules.
+    """
     shutil.rmtree(path, ignore_errors=True)
+    with suppress(FileNotFoundError, PermissionError):
+        insist(path, path.lstat)
+        open_all(path)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _read_regular(path: Path, offset: int, size: int) -> bytes:
@@ -201,7 +221,8 @@ def _read_regular(path: Path, offset: int, size: int) -> bytes:
 @contextmanager
 def _opened(path: Path, access: int) -> Iterator[int]:
     # The session may have put anything here: a link could lead elsewhere, a FIFO could block.
-    file = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = insist(path, partial(os.open, path, flags))
     try:
         yield file
     finally:

@@ -2,12 +2,15 @@
 
 import fcntl
 import os
+import stat
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 from executor.clock import boot_id, boottime
 from executor.failpoints import failpoint
+from executor.modes import insist, open_directory, restore
 
 ID_LENGTH = 64
 TURN_SECONDS = 1.0
@@ -32,9 +35,11 @@ class StateDir:
         self.runs = path / "runs"
         self.reports = path / "reports"
         for directory in (path, self.runs, self.reports):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            insist(directory, partial(directory.mkdir, mode=0o700, parents=True, exist_ok=True))
+            open_directory(directory)
+        self._modes: dict[Path, int] = {}
         self._turned_at = -TURN_SECONDS
-        self._lock = (path / "lock").open("a")
+        self._lock = insist(path / "lock", lambda: (path / "lock").open("a"))
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -48,7 +53,7 @@ class StateDir:
         be lost.
         """
         try:
-            return (self.path / "boot").read_text("ascii") == boot_id()
+            return self._read("boot") == boot_id()
         except (OSError, UnicodeDecodeError):
             return False
 
@@ -63,17 +68,21 @@ class StateDir:
             (self.path / "answered").touch(mode=0o600)
 
     def note_turn(self) -> None:
-        """Record by the time of a file that the agent's loop turns."""
+        """Record by the time of a file that the agent's loop turns.
+
+        Directories that lost their modes get them again.
+        """
         now = boottime()
         if now >= self._turned_at + TURN_SECONDS:
             self._turned_at = now
+            self._keep_modes()
             with suppress(OSError):
                 (self.path / "turned").touch(mode=0o600)
 
     def lease_life(self) -> tuple[float, float] | None:
         """Return the seconds for which leases last, and their grace; None if nobody has told."""
         try:
-            ttl, grace = map(float, (self.path / "lease").read_text("ascii").split())
+            ttl, grace = map(float, self._read("lease").split())
         except (OSError, ValueError):
             return None
         return ttl, grace
@@ -89,7 +98,7 @@ class StateDir:
         """
         path = self.path / "id"
         with suppress(FileNotFoundError, UnicodeDecodeError):
-            if known := path.read_text("ascii").strip()[:ID_LENGTH]:
+            if known := self._read("id").strip()[:ID_LENGTH]:
                 return known
         made = uuid4().hex
         replace_file(path, f"{made}\n".encode("ascii"), durable=True)
@@ -98,7 +107,7 @@ class StateDir:
     def next_incarnation(self) -> int:
         """Return one more than at the last start; 1 if the last number cannot be read."""
         try:
-            last = int((self.path / "incarnation").read_text("ascii"))
+            last = int(self._read("incarnation"))
         except (FileNotFoundError, ValueError):
             last = 0
         self.write_incarnation(last + 1)
@@ -109,6 +118,18 @@ class StateDir:
         replace_file(self.path / "incarnation", f"{incarnation}\n".encode("ascii"), durable=True)
         failpoint("executor.after_incarnation_write")
 
+    def _read(self, name: str) -> str:
+        path = self.path / name
+        return insist(path, partial(path.read_text, "ascii"))
+
+    def _keep_modes(self) -> None:
+        for directory in (self.path, self.runs, self.reports):
+            if directory in self._modes:
+                restore(directory, self._modes[directory])
+            else:
+                with suppress(OSError):
+                    self._modes[directory] = stat.S_IMODE(directory.stat().st_mode)
+
 
 def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
     """Replace the file by `data` in one step: a killed process leaves the old or the new file.
@@ -116,14 +137,14 @@ def replace_file(path: Path, data: bytes, *, durable: bool) -> None:
     With `durable` the same holds after a loss of power, and the new file is on the disk on return.
     """
     draft = path.with_name(path.name + ".new")
-    with draft.open("wb") as file:
+    with insist(draft, lambda: draft.open("wb")) as file:
         file.write(data)
         if durable:
             file.flush()
             os.fsync(file.fileno())
-    draft.replace(path)
+    insist(path, partial(draft.replace, path))
     if durable:
-        sync_directory(path.parent)
+        insist(path, partial(sync_directory, path.parent))
 
 
 def sync_directory(path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from reprise.standalone.postgres_socket import SOCKET
 from tests.acceptance.running import Standalone, ended, processes_of, reached, submit
 from tests.prepared import copy_database
-from tests.unit.executor.test_isolation import (
+from tests.unit.executor.isolated_agent import (
     IS_ROOT,
     NOBODY,
     as_root,

@@ -7,10 +7,9 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,9 @@ from reprise_client.wire import LeaseKey, Node, Spec
 
 from executor.clock import boot_id, boottime
 from executor.drivers.local import environment, processes
+from executor.drivers.local.child import Child
 from executor.drivers.local.isolation import Isolation
+from executor.drivers.local.namespaces import adopt_orphans
 from executor.drivers.local.processes import Family
 from executor.drivers.local.spawn import StartFailedError, spawn
 from executor.drivers.protocol import UNSTARTED, Left, Observation, Order, facts
@@ -34,39 +35,7 @@ MEMORY_LOOK = 0.25
 SWEEP_AGAIN = 0.005
 RECLAIM_PATIENCE = 5.0
 KILL_PATIENCE = 2.0
-
-
-@dataclass
-class _Child:
-    """A run whose end was not observed yet. Times are in seconds since boot.
-
-    `cause` is why the driver itself ended it: a reason and a sentence. `exited` means that its
-    process has ended and only what it left behind must still be killed.
-    """
-
-    order: Order
-    process: subprocess.Popen[bytes]
-    pidfd: int
-    family: Family
-    deadline: float | None
-    memory: int | None
-    stopped: bool = False
-    exited: bool = False
-    kill_at: float | None = None
-    cause: tuple[str, str] | None = None
-
-    def is_over(self) -> bool:
-        """Return whether it has ended by now, observed or not.
-
-        What is done to it later cannot be the cause of its end.
-        """
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return self.exited or os.waitid(os.P_PIDFD, self.pidfd, flags) is not None
-
-    def signal_group(self, number: signal.Signals) -> None:
-        # The leader is waited for only after the sweep, so no other group can have its number yet.
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+CLOSE_AGAIN = 0.002
 
 
 class LocalDriver:
@@ -85,9 +54,10 @@ class LocalDriver:
     warnings: Sequence[str] = ()
 
     def __init__(self, isolation: Isolation | None = None) -> None:
+        adopt_orphans()
         self._isolation = isolation
         self._node = socket.gethostname()
-        self._children: dict[LeaseKey, _Child] = {}
+        self._children: dict[LeaseKey, Child] = {}
         self._seen: list[Observation] = []
         self._next_memory_look = 0.0
         self._wake_up = WakeUp()
@@ -179,6 +149,8 @@ class LocalDriver:
             process.get("pid") if same_boot else None,
             process.get("start_time") if same_boot else None,
             process.get("user") if same_boot else None,
+            process.get("keeper") if same_boot else None,
+            process.get("keeper_start") if same_boot else None,
         )
         if not processes.kill_and_wait(family, RECLAIM_PATIENCE):
             log.error("cannot kill the processes of session %s", files.key)
@@ -194,9 +166,13 @@ class LocalDriver:
     def close(self) -> None:
         for child in self._children.values():
             child.signal_group(signal.SIGKILL)
+        until = boottime() + KILL_PATIENCE
         for child in self._children.values():
-            if not processes.kill_and_wait(child.family, KILL_PATIENCE):
-                log.error("processes of %s cannot be killed", child.order.key)
+            while child.sweep(self._leaders()) is None:
+                if boottime() > until:
+                    log.error("processes of %s cannot be killed", child.order.key)
+                    break
+                time.sleep(CLOSE_AGAIN)
 
     def _start(self, order: Order) -> None:
         failpoint("executor.before_start")
@@ -208,26 +184,20 @@ class LocalDriver:
         command = order.spec.get("command") or ()
         process = spawn(command, environ, order.files, memory, self._isolation)
         failpoint("executor.after_start")
-        start = processes.read_process(process.pid)
         family = Family(
             environment.marks(order.files),
             order.files.path.resolve(),
             process.pid,
-            start.start_time if start else None,
+            processes.start_time(process.pid),
             user,
+            process.keeper,
+            processes.start_time(process.keeper),
         )
         failpoint("executor.before_process_write")
-        order.files.write_record(
-            {
-                "pid": family.leader,
-                "start_time": family.leader_start,
-                "boot_id": boot_id(),
-                "user": family.user,
-            }
-        )
+        _write_record(order, family)
         failpoint("executor.after_process_write")
         timeout = order.spec.get("batch_timeout")
-        child = _Child(
+        child = Child(
             order=order,
             process=process,
             pidfd=os.pidfd_open(process.pid),
@@ -239,7 +209,7 @@ class LocalDriver:
         exited = functools.partial(self._exited, child)
         self._selector.register(child.pidfd, selectors.EVENT_READ, exited)
 
-    def _exited(self, child: _Child) -> None:
+    def _exited(self, child: Child) -> None:
         self._selector.unregister(child.pidfd)
         os.close(child.pidfd)
         child.exited = True
@@ -259,7 +229,7 @@ class LocalDriver:
                 moments.append(self._next_memory_look)
         return max(0.0, min(moments) - now) if moments else None
 
-    def _tend(self, child: _Child, now: float) -> None:
+    def _tend(self, child: Child, now: float) -> None:
         if child.exited:
             self._sweep(child)
         elif child.kill_at is not None and now >= child.kill_at:
@@ -273,7 +243,7 @@ class LocalDriver:
             )
             self._end(child, _grace(child.order.spec))
 
-    def _end(self, child: _Child, grace: float) -> None:
+    def _end(self, child: Child, grace: float) -> None:
         """Ask the run to end, and set the time when it is killed."""
         child.deadline = None
         kill_at = boottime() + grace
@@ -298,21 +268,24 @@ class LocalDriver:
                 child.cause = ("OOMKilled", text)
                 child.signal_group(signal.SIGKILL)
 
-    def _sweep(self, child: _Child) -> None:
+    def _sweep(self, child: Child) -> None:
         """Kill what the run left behind. Its end is observed once nothing is left."""
-        if not processes.kill(child.family):
+        code = child.sweep(self._leaders())
+        if code is None:
             return
-        code = child.process.wait()
         del self._children[child.order.key]
         self._shut(child.order.files)
         self._seen.append(self._ended(child, code))
+
+    def _leaders(self) -> set[int]:
+        return {child.process.pid for child in self._children.values()}
 
     def _shut(self, files: RunFiles) -> None:
         """Close the run's directory: no process needs it any more."""
         if self._isolation is not None:
             self._isolation.release(files)
 
-    def _ended(self, child: _Child, code: int) -> Observation:
+    def _ended(self, child: Child, code: int) -> Observation:
         """Return the end of a run.
 
         A negative `code` is a signal; it is reported like in a shell, as 128 plus its number.
@@ -334,6 +307,23 @@ class LocalDriver:
     def _never_ran(self, order: Order, failure: StartFailedError) -> Observation:
         termination = facts(None, failure.reason, "", self._node, pod_message=str(failure))
         return Observation(order.key, "ERROR", self._node, str(failure), termination)
+
+
+def _write_record(order: Order, family: Family) -> None:
+    """Write by what a later agent finds the run. Without it, there are the marks."""
+    try:
+        order.files.write_record(
+            {
+                "pid": family.leader,
+                "start_time": family.leader_start,
+                "boot_id": boot_id(),
+                "user": family.user,
+                "keeper": family.keeper,
+                "keeper_start": family.keeper_start,
+            }
+        )
+    except OSError as error:
+        log.error("cannot write the record of session %s: %s", order.key, error)
 
 
 def _grace(spec: Spec) -> float:

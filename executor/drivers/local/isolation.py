@@ -1,38 +1,47 @@
 """Isolates local runs from the agent, from each other and from the rest of the machine.
 
-It uses Landlock, and a separate user for each run if the agent is root. Whether that works is tried
-at the start, instead of trusting what the kernel says that it supports.
+It uses Landlock, and a separate user for each run if the agent is root. If it is not, each run gets
+namespaces, where the kernel allows that. Whether all this works is tried at the start, instead of
+trusting what the kernel says that it supports.
 """
 
 import logging
 import os
+import resource
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from reprise_client.wire import LeaseKey
 
 from executor.config import Isolating
-from executor.drivers.local import landlock
+from executor.drivers.local import landlock, seccomp
+from executor.drivers.local.namespaces import Enclosure, Keeper, adopt_orphans
 from executor.environment import OFF, ON
 from executor.runs import RunFiles
 
 log = logging.getLogger(__name__)
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/proc", "/dev")
+PROC = Path("/proc")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 RESOLVER = Path("/etc/resolv.conf")
 WALK = 0o711
+NOBODYS_NUMBER = 2**22 + 1
+"""More than the kernel gives to processes."""
 
 _CANNOT = (
     "read the agent's files and other runs'",
     "empty the agent's files",
     "kill the agent",
     "read the agent's environment",
+    "limit the agent so that the kernel kills it",
+    "change modes, owners and times of the agent's files and other runs'",
+    "lower the priority of the agent and of other runs",
     "not work in its own directory",
     "not be started",
 )
@@ -40,7 +49,9 @@ _CANNOT = (
 
 The probe returns one bit for each.
 """
-_BROKEN = 0b110000
+_SURVIVED = 0b001100000
+"""The agent works on: it takes back what is its own."""
+_BROKEN = 0b110000000
 _UNRESTRICTED = (
     "isolate_runs is off: whoever may submit sessions acts as this machine's user %s and reads and"
     " writes what that user may, the agent's token among it"
@@ -53,15 +64,29 @@ class IsolationError(Exception):
 
 @dataclass(frozen=True)
 class Confined:
-    """The user and the Landlock rules that a process gets before it becomes a run's, if any."""
+    """What a process gets before it becomes a run's: a user, Landlock rules, namespaces, if any.
+
+    An isolated one gets the filter of calls.
+    """
 
     user: int | None = None
     rules: int | None = None
+    calls: seccomp.Filter | None = None
+    enclosure: Enclosure | None = None
 
     def apply(self) -> None:
-        """Put this process under the rules; its user was set before. Raises `OSError`."""
-        if self.user is not None or self.rules is not None:
+        """Put this process under all of it; its user was set before. Raises `OSError`."""
+        if self.enclosure is not None:
+            self.enclosure.enter()
+            if self.rules is not None:
+                # This /proc is another one, which the rules do not know yet.
+                landlock.allow(self.rules, PROC, landlock.READ)
+        else:
+            # Without a namespace only the run itself can tell its orphans from those of others.
+            adopt_orphans()
+        if self.calls is not None:
             landlock.forbid_new_rights()
+            self.calls.apply()
         if self.rules is not None:
             landlock.restrict(self.rules)
 
@@ -73,7 +98,10 @@ class Isolation:
         self._readable = _readable(asked.readable)
         self._writable = asked.writable
         self._abi = landlock.abi()
+        self._calls = seccomp.Filter()
         self._users = asked.users if os.geteuid() == 0 else None
+        self._keeper = Keeper() if self._users is None else None
+        self._no_namespaces = ""
         self._taken: dict[LeaseKey, int] = {}
         self._next = 0
         _refuse_inside(self._readable, [state_dir, *([token_file] if token_file else [])])
@@ -83,7 +111,12 @@ class Isolation:
             _open_way(runs)
             if token_file is not None:
                 _refuse_open(token_file)
-        self._check_faults(_probe(self, runs), asked.mode)
+        adopt_orphans()
+        found, problem = _probe(self, runs)
+        if found & _BROKEN and self._keeper is not None:
+            self._keeper, self._no_namespaces = None, problem
+            found, problem = _probe(self, runs)
+        self._check_faults(found, asked.mode)
 
     @contextmanager
     def confined(self, files: RunFiles) -> Iterator[Confined]:
@@ -98,11 +131,14 @@ class Isolation:
             files.path.chmod(WALK)
             for place in (files.work, files.tmp, files.output, files.termination_log):
                 os.chown(place, user, user, follow_symlinks=False)
-        if not self._abi:
-            yield Confined(user)
-            return
-        with landlock.ruleset(self._abi, self._allowed(files)) as rules:
-            yield Confined(user, rules)
+        with ExitStack() as held:
+            rules = enclosure = None
+            if self._abi:
+                rules = held.enter_context(landlock.ruleset(self._abi, self._allowed(files)))
+            if self._keeper is not None:
+                writable = (*self._writable, files.work, files.tmp, files.termination_log)
+                enclosure = held.enter_context(self._keeper.enclosure(files.work, writable))
+            yield Confined(user, rules, self._calls, enclosure)
 
     def user_for(self, key: LeaseKey) -> int | None:
         """Return the user that only this run has until its release; None for the agent's own.
@@ -138,6 +174,8 @@ class Isolation:
 
     def _check_faults(self, found: int, mode: str) -> None:
         kernel = f"Landlock version {self._abi}" if self._abi else "no Landlock"
+        if self._users is None and self._keeper is None:
+            kernel += f" and no namespaces ({self._no_namespaces})"
         can = ", ".join(text for bit, text in enumerate(_CANNOT) if found >> bit & 1)
         if found & _BROKEN:
             raise IsolationError(
@@ -146,21 +184,26 @@ class Isolation:
                 if self._users
                 else f"isolate_runs: with {kernel} a run could {can}: use --isolate-runs off"
             )
-        if found and mode == ON:
+        if found & ~_SURVIVED and mode == ON:
             raise IsolationError(
-                f"isolate_runs: with {kernel} a run could {can}. Use Linux 6.12 or newer, or start"
-                " the agent as root, which gives each run a user of its own. Or choose partial"
-                " isolation with --isolate-runs partly, or none with off"
+                f"isolate_runs: with {kernel} a run could {can}. Use Linux 6.12 or newer,"
+                " or allow user namespaces, or start the agent as root, which gives each run a user"
+                " of its own. Or choose partial isolation with --isolate-runs partly, or none with"
+                " off"
             )
         if found:
             log.warning("isolate_runs: with %s a run can %s", kernel, can)
+        if self._users is None and self._keeper is None:
+            log.warning(
+                "isolate_runs: without namespaces, what a run leaves behind can outlive an agent"
+                " that is killed"
+            )
         if not self._abi:
             log.warning(
                 "isolate_runs: without Landlock a run may use every file that all users may use"
             )
-        log.info(
-            "runs are isolated by %s%s", kernel, " and a user for each run" if self._users else ""
-        )
+        own = " and a user for each run" if self._users else " and namespaces"
+        log.info("runs are isolated by %s%s", kernel, own if self._users or self._keeper else "")
 
 
 def isolation(asked: Isolating, state_dir: Path, token_file: Path | None) -> Isolation | None:
@@ -218,20 +261,30 @@ def _refuse_open(token_file: Path) -> None:
             )
 
 
-def _probe(isolation: Isolation, runs: Path) -> int:
-    """Return what a process confined like a run could do, as the bits of `_CANNOT`."""
+def _probe(isolation: Isolation, runs: Path) -> tuple[int, str]:
+    """Return what a process confined like a run could do, as the bits of `_CANNOT`.
+
+    If it cannot be started, the text says why.
+    """
     place = Path(tempfile.mkdtemp(prefix="probe-", dir=runs))
     descriptor, name = tempfile.mkstemp(dir=place)
     os.close(descriptor)
     files = RunFiles(LeaseKey("probe", 0), place)
+    answer, told = os.pipe()
     try:
         isolation.user_for(files.key)
         files.make_places()
         with isolation.confined(files) as confined:
             child = os.fork()
             if child == 0:
-                _try(confined, files, Path(name), os.getppid())
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                _try(confined, files, Path(name), told)
+            os.close(told)
+            os.waitpid(child, 0)
+            with os.fdopen(answer, "rb") as reader:
+                found, _, problem = reader.read().decode().partition(" ")
+            if confined.enclosure is not None:
+                confined.enclosure.give_up()
+        return int(found or _BROKEN), problem
     except OSError as error:
         raise IsolationError(f"isolate_runs: cannot test the isolation: {error}") from error
     finally:
@@ -239,7 +292,7 @@ def _probe(isolation: Isolation, runs: Path) -> int:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _try(confined: Confined, files: RunFiles, secret: Path, agent: int) -> None:
+def _try(confined: Confined, files: RunFiles, secret: Path, told: int) -> None:
     try:
         os.chdir(files.work)
         if confined.user is not None:
@@ -247,16 +300,24 @@ def _try(confined: Confined, files: RunFiles, secret: Path, agent: int) -> None:
             os.setresgid(confined.user, confined.user, confined.user)
             os.setresuid(confined.user, confined.user, confined.user)
         confined.apply()
-    except OSError:
-        os._exit(1 << 5)
+    except OSError as error:
+        os.write(told, f"{_BROKEN} {error.strerror}".encode())
+        os._exit(1)
+    # In a namespace the parent has no number, so there is nobody that could be named.
+    agent = os.getppid() or NOBODYS_NUMBER
     tries: tuple[Callable[[], object], ...] = (
         secret.read_bytes,
         lambda: os.truncate(secret, 0),
         lambda: os.kill(agent, 0),
         Path(f"/proc/{agent}/environ").read_bytes,
+        lambda: resource.prlimit(agent, resource.RLIMIT_CORE, (0, 0)),
+        lambda: secret.chmod(0o600),
+        lambda: os.setpriority(os.PRIO_PROCESS, agent, os.getpriority(os.PRIO_PROCESS, agent)),
         lambda: not _works(files),
     )
-    os._exit(sum(1 << bit for bit, each in enumerate(tries) if _done(each)))
+    found = sum(1 << bit for bit, each in enumerate(tries) if _done(each))
+    os.write(told, str(found).encode())
+    os._exit(0)
 
 
 def _done(attempt: Callable[[], object]) -> bool:
@@ -271,6 +332,7 @@ def _works(files: RunFiles) -> bool:
         (files.work / "file").write_text("mine")
         with Path("/dev/null").open("w") as null:
             null.write("nothing")
+        (PROC / "self" / "status").read_bytes()
     except OSError:
         return False
     return True

@@ -66,7 +66,7 @@ def ruleset(version: int, allowed: dict[Path, int]) -> Iterator[int]:
     try:
         for path, access in allowed.items():
             with suppress(FileNotFoundError):
-                _allow(rules, path, access & rights)
+                allow(rules, path, access & rights)
         yield rules
     finally:
         os.close(rules)
@@ -88,7 +88,8 @@ def restrict(rules: int) -> None:
     _checked(_syscall(_RESTRICT_SELF, rules, 0))
 
 
-def _allow(rules: int, path: Path, access: int) -> None:
+def allow(rules: int, path: Path, access: int) -> None:
+    """Allow rights, which these rules know, on a path and everything below it. Raises `OSError`."""
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):

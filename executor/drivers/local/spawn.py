@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from executor import descriptors
 from executor.drivers.local.isolation import Confined, Isolation
+from executor.modes import insist
 from executor.runs import RunFiles
 
 PR_SET_PDEATHSIG = 1
@@ -37,13 +39,42 @@ def die_with_parent(death_signal: signal.Signals) -> None:
     _prctl(PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
 
 
+class Started:
+    """A process that was started: the leader of its run, with the number `pid`.
+
+    `keeper` is the number of the first process of its namespace, if it has one.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], inside: tuple[int, int] | None):
+        self._process = process
+        self._code: int | None = None
+        self.keeper: int | None
+        self.keeper, self.pid = inside or (None, process.pid)
+        if self.keeper is not None:
+            # It made the namespace and has ended, so this process has adopted what is in there.
+            process.wait()
+
+    def ended(self, *, gone: bool) -> int | None:
+        """Return the exit code, negative for a signal, once it has ended and its run is `gone`."""
+        if self.keeper is None:
+            return self._process.wait() if gone else None
+        if self._code is None:
+            # The keeper cannot end before, as every process inside must be waited for.
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        if self._code is None or not gone:
+            return None
+        os.waitpid(self.keeper, 0)
+        return self._code
+
+
 def spawn(
     command: Sequence[str],
     environ: Mapping[str, str],
     files: RunFiles,
     memory: int | None,
     isolation: Isolation | None,
-) -> subprocess.Popen[bytes]:
+) -> Started:
     """Run the command in its own session and in its run's directory; it writes to its output file.
 
     Call this from a thread that lives as long as the agent. Raises `StartFailedError`.
@@ -56,9 +87,9 @@ def spawn(
     if not command:
         raise StartFailedError("StartError", "the session has no command")
     with ExitStack() as open_until_started:
-        confined, output = _places(files, isolation, open_until_started)
+        confined, output = _made(files, isolation, open_until_started)
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 list(command),
                 cwd=files.work,
                 env=dict(environ),
@@ -74,25 +105,34 @@ def spawn(
                 preexec_fn=_last_steps(os.getpid(), _address_space(memory), confined),  # noqa: PLW1509
             )
         except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
+            if confined.enclosure is not None:
+                confined.enclosure.give_up()
             raise _explained(error, command[0]) from error
+        return Started(process, confined.enclosure.inside() if confined.enclosure else None)
 
 
-def _places(
+def _made(
     files: RunFiles, isolation: Isolation | None, open_until_started: ExitStack
 ) -> tuple[Confined, int]:
     """Make the run's directories. Return its confinement and the descriptor of its output file.
 
     Raises `StartFailedError`.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
-        files.make_places()
-        confined = Confined()
-        if isolation is not None:
-            confined = open_until_started.enter_context(isolation.confined(files))
-        output = os.open(files.output, flags, 0o600)
+        return insist(files.output, partial(_places, files, isolation, open_until_started))
     except OSError as error:
         raise StartFailedError("StartError", f"cannot create its files: {error}") from error
+
+
+def _places(
+    files: RunFiles, isolation: Isolation | None, open_until_started: ExitStack
+) -> tuple[Confined, int]:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    files.make_places()
+    confined = Confined()
+    if isolation is not None:
+        confined = open_until_started.enter_context(isolation.confined(files))
+    output = os.open(files.output, flags, 0o600)
     open_until_started.callback(os.close, output)
     return confined, output
 

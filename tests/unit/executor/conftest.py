@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,14 @@ def server() -> Iterator[FakeServer]:
     fake = FakeServer()
     yield fake
     fake.stop()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory into which every user can walk; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="reprise-isolation-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture
