@@ -201,12 +201,15 @@ class Attempt(NamedTuple):
     """One attempt and the decision about its end; None if it succeeded.
 
     `held_seconds` is how long its retry is held after it is due; None if that is not known.
+    `signature` and `title` are those of the failure, "" if there are none.
     """
 
     number: int
     session_id: str
     decision: Decision | None
     held_seconds: float | None = None
+    signature: str = ""
+    title: str = ""
 
     @property
     def retries(self) -> bool:
@@ -384,7 +387,13 @@ class ChainReplay:
             breaker=verdict.breaker,
         )
         decision = _decision(ending, chain, _judged(self.rulebook, verdict), now)
-        return Attempt(self._number, ending.session_id, decision)
+        return Attempt(
+            self._number,
+            ending.session_id,
+            decision,
+            signature=ending.signature,
+            title=ending.title,
+        )
 
     def proceed(self, decision: Decision, starts: datetime) -> None:
         """Start the retry that was granted after the next end."""

@@ -370,6 +370,7 @@ class Failure(Answer):
     project: str = ""
     title: str = ""
     cause: RetryCause = ""
+    exit_code: int | None = None
     muted: bool = False
     first_seen: datetime | None = None
     last_seen: datetime | None = None
@@ -1205,6 +1206,8 @@ class SimulatedAttempt(Answer):
     session_id: str = ""
     cause: RetryCause | None = None
     failure_category: str | None = None
+    failure_signature: str | None = None
+    failure_title: str | None = None
     action: str | None = None
     reason: RetryReason | None = None
     rule: str | None = None

@@ -36,6 +36,8 @@ _SAY_WHY = frozenset(
     {RetryCause.OOM_KILLED, RetryCause.DEADLINE_EXCEEDED, RetryCause.LIMIT_EXCEEDED}
 )
 """Causes that say why a run ended, whatever it printed last, and with whatever exit code."""
+WITHOUT_EXIT_CODE = _SAY_WHY | PLATFORM_CAUSES
+"""Causes whose failures are the same one whatever the exit code was."""
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 _KILLED = {code: name for n, name in _SIGNALS.items() for code in (128 + n, -n)}
 """Exit codes that say the same. SIGABRT is not here: a program that aborts says why itself."""

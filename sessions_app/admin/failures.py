@@ -41,6 +41,7 @@ class FailureAdmin(LookedUpAdmin):
         "key",
         "title",
         "cause_words",
+        "exit_code",
         "project",
         "muted",
         "first",
@@ -56,7 +57,8 @@ class FailureAdmin(LookedUpAdmin):
     search_help_text = "the start of a key"
     ordering = ("-last_seen", "pk")
     fields = (
-        "key", "title", "cause_words", "project", "muted", "first_seen", "last_seen", "sessions",
+        "key", "title", "cause_words", "exit_code", "project", "muted", "first_seen", "last_seen",
+        "sessions",
         "chains", "recovered_chains", "lost", "newest", "pages",
     )  # fmt: skip
     readonly_fields = ("cause_words", "lost", "newest", "pages")

@@ -49,6 +49,8 @@ class FailureSignature(Counts):
     key = models.CharField(max_length=KEY_LENGTH)
     title = models.CharField(max_length=TITLE_LENGTH, blank=True)
     cause = models.CharField(max_length=32)
+    exit_code = models.IntegerField(null=True)
+    """That of all such failures; null where it makes no difference, or where there is none."""
     first_seen = models.DateTimeField()
     last_seen = models.DateTimeField()
     example = models.UUIDField()

@@ -34,8 +34,8 @@ _LIST = f"""
     WITH figures AS ({OF_SIGNATURES})
     SELECT s.id, s.project_id, (SELECT d.name || '/' || p.name FROM sessions_app_project p
             JOIN sessions_app_domain d ON d.id = p.domain_id WHERE p.id = s.project_id),
-        s.key, s.title, s.cause, s.first_seen, s.last_seen, s.example, s.muted, f.sessions,
-        f.chains, f.recovered_chains, f.lost_run_seconds
+        s.key, s.title, s.cause, s.exit_code, s.first_seen, s.last_seen, s.example, s.muted,
+        f.sessions, f.chains, f.recovered_chains, f.lost_run_seconds
     FROM figures f
     JOIN sessions_app_failuresignature s ON s.project_id = f.project_id AND s.key = f.key
     WHERE (%(cause)s::text IS NULL OR s.cause = %(cause)s)
@@ -112,6 +112,7 @@ class Failure:
     key: str
     title: str
     cause: str
+    exit_code: int | None
     first_seen: datetime
     last_seen: datetime
     example: UUID

@@ -43,7 +43,7 @@ RETRIED = policy(max_retries=3)
 def failed(session: Session, text: str, executor: str = "", **facts: Any) -> Session:
     """Run a session until it fails with a text."""
     factories.start(session, executor)
-    sessions_settle({session.pk: End(Termination(exit_code=1, **facts), log_tail=text)})
+    sessions_settle({session.pk: End(Termination(**({"exit_code": 1} | facts)), log_tail=text)})
     return reread(session)
 
 
@@ -351,6 +351,41 @@ def test_the_list_tells_what_fails_how_often_and_where(at: Project, api: Api) ->
     pages = api.pages("failures/?page_size=1&ordering=sessions")
     assert [[each["key"] for each in page] for page in pages] == [[row["key"]], [disk["key"]]]
     assert api.read("failures/?until=2020-01-01T00:00:00Z")["results"] == []
+
+
+def test_failures_of_one_title_show_in_what_they_differ(
+    at: Project, api: Api, graph: Graph
+) -> None:
+    text = "error: disk is full\n"
+    ends: tuple[dict[str, Any], ...] = (
+        {"exit_code": 2},
+        {"exit_code": 3},
+        *({"exit_code": code, "reason": "DeadlineExceeded"} for code in (137, 143)),
+        {"exit_code": 137, "reason": "OOMKilled"},
+        {"reason": "Error", "exit_code": None},
+    )
+    for end in ends:
+        failed(factories.submit(at), text, **end)
+    failures_count()
+    expected = {
+        ("kernel_nonzero_exit", 2),
+        ("kernel_nonzero_exit", 3),
+        ("deadline_exceeded", None),
+        ("oom_killed", None),
+        ("unknown", None),
+    }
+    rows = api.read("failures/")["results"]
+    assert {each["title"] for each in rows} == {text.strip()}
+    assert sorted(map(str, expected)) == sorted(
+        str((each["cause"], each["exit_code"])) for each in rows
+    )
+    edges = graph.ask("{ failures { edges { node { cause exitCode } } } }")["failures"]["edges"]
+    nodes = [each["node"] for each in edges]
+    assert {(each["cause"].lower(), each["exitCode"]) for each in nodes} == expected
+    failures_rebuild()
+    assert {(each["cause"], each["exit_code"]) for each in api.read("failures/")["results"]} == (
+        expected
+    )
 
 
 def test_one_failure_is_muted_and_heard_again(at: Project, api: Api) -> None:

@@ -68,6 +68,18 @@ def test_the_list_can_begin_with_the_newest_kind(
         assert f'href="?days=1&amp;order={order}" title="Newest first by:' in html
 
 
+def test_rows_of_one_title_show_their_exit_codes(project: Project, lead: Client) -> None:
+    for code in (2, 3):
+        session = factories.start(factories.submit(project))
+        session = factories.settle(session, message="disk is full", exit_code=code)
+        factories.failure(session, exit_code=code)
+    shown = read(lead, AT)
+    for code in (2, 3):
+        assert f"disk is full kernel nonzero exit, exit code {code}" in shown
+    key = FailureSignature.objects.get(exit_code=3).key
+    assert "kernel nonzero exit, exit code 3" in read(lead, f"{AT}{key}/")
+
+
 def test_a_failure_shows_its_newest_sessions(project: Project, viewer: Client) -> None:
     gpu = factories.queue(project, "gpu").name
     retried = factories.policy(max_retries=1)

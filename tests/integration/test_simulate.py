@@ -121,6 +121,9 @@ def test_the_answer_by_the_page(api: Api) -> None:
     oom = {"rule": "ml/oom", "paid_by": "ml/oom", "reason": "rule_retry", "limit": 3}
     own = {"rule": None, "paid_by": "inline/failure", "reason": "inline_retry", "limit": 1}
     spent = nothing | {"action": "fail", "reason": "max_retries", "used": 1, "limit": 1}
+    for attempt in (each for chain in found["chains"] for each in chain["attempts"]):
+        told = [attempt.pop(name) for name in ("failure_signature", "failure_title")]
+        assert all(told) or (told == [None, None] and attempt["action"] is None)
     assert found["chains"][0] == {
         "outcome": "succeeded",
         "attempts": [
@@ -413,6 +416,23 @@ def test_graphql_takes_the_output_of_a_given_end(api: Api) -> None:
     found = graph.ask(query, policies=[known(failure.key)], chains=chains)
     (chain,) = found["simulateRetryPolicy"]["chains"]
     assert chain["attempts"] == [{"reason": "rule_fail"}]
+
+
+def test_each_attempt_has_its_signature_and_title_whatever_the_policy_asks(api: Api) -> None:
+    failure = signature(Termination(exit_code=1), OUTPUT)
+    ends = ({**FAILED, "log_tail": OUTPUT}, {"conditions": ["Evicted"]}, {"status": "terminated"})
+    found = simulated(api, *ends, retry_policy={"max_retries": 5, "max_preemption_retries": 5})
+    evicted = signature(Termination(conditions=("Evicted",)))
+    assert rows_of(found, "failure_signature", "failure_title") == [
+        (failure.key, failure.title),
+        (evicted.key, evicted.title),
+        (None, None),
+    ]
+    query = """query($chains: [JSON]) { simulateRetryPolicy(chains: $chains) {
+        chains { attempts { failureSignature failureTitle } } } }"""
+    told = Graph(api.token).ask(query, chains=[{"terminations": [ends[0]]}])
+    (chain,) = told["simulateRetryPolicy"]["chains"]
+    assert chain["attempts"] == [{"failureSignature": failure.key, "failureTitle": failure.title}]
 
 
 def test_equal_outputs_in_a_row_end_a_given_chain(api: Api) -> None:

@@ -94,7 +94,7 @@ def failures(
 
 def _table(found: Iterable[Failure], now: datetime) -> RenderableType:
     return grid(
-        ["KEY", "FAILED", "CHAINS", "RECOVERED", "LOST", "LAST SEEN", "TITLE"],
+        ["KEY", "FAILED", "CHAINS", "RECOVERED", "LOST", "LAST SEEN", "ENDED BY", "TITLE"],
         (
             [
                 each.key,
@@ -103,6 +103,7 @@ def _table(found: Iterable[Failure], now: datetime) -> RenderableType:
                 str(each.recovered_chains),
                 span(each.lost_run_seconds),
                 when(each.last_seen, now),
+                _ended_by(each),
                 each.title,
             ]
             for each in found
@@ -115,7 +116,7 @@ def _one(failure: Failure, now: datetime) -> RenderableType:
         [
             ("Signature", failure.key),
             ("Title", failure.title),
-            ("Cause", failure.cause),
+            ("Ended by", _ended_by(failure)),
             ("Project", failure.project),
             ("Failed", f"{failure.sessions} attempts of {failure.chains} chains"),
             ("Recovered", f"{failure.recovered_chains} chains"),
@@ -129,6 +130,14 @@ def _one(failure: Failure, now: datetime) -> RenderableType:
             ("Muted", "yes" if failure.muted else ""),
         ]
     )
+
+
+def _ended_by(failure: Failure) -> str:
+    """Return the cause, or the exit code where that is all it says."""
+    if failure.exit_code is None:
+        return failure.cause
+    plain = failure.cause == "kernel_nonzero_exit"
+    return f"exit code {failure.exit_code}" if plain else f"{failure.cause}, {failure.exit_code}"
 
 
 def _shares(found: Sequence[FailureShare]) -> str:

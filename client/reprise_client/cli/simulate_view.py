@@ -36,6 +36,7 @@ def simulation_report(found: Simulation, about: str, web: str) -> RenderableType
         parts += [heading("Decisions by reason"), _reasons(summary.by_reason)]
     if found.chains:
         parts += [heading("Chains"), _chains(found)]
+        parts += _failures(found)
     if "added_attempts" in summary.model_fields_set:
         parts += _changed(summary, web)
     if summary.assumptions:
@@ -105,6 +106,18 @@ def _chains(found: Simulation) -> RenderableType:
         grid(["CHAIN", "OUTCOME", "ATTEMPTS", "BECAUSE"], rows),
         *_more(len(found.chains) - SHOWN),
     )
+
+
+def _failures(found: Simulation) -> list[RenderableType]:
+    """Return the failures by their signatures, the most frequent first."""
+    attempts = [each for chain in found.chains for each in chain.attempts]
+    titles = {each.failure_signature: each.failure_title or "" for each in attempts}
+    counts = Counter(each.failure_signature for each in attempts if each.failure_signature)
+    rows = [[key, str(count), titles[key]] for key, count in counts.most_common(SHOWN)]
+    if not rows:
+        return []
+    table = grid(["SIGNATURE", "ATTEMPTS", "TITLE"], rows)
+    return [heading("Failures"), table, *_more(len(counts) - SHOWN)]
 
 
 def _changed(summary: SimulationSummary, web: str) -> list[RenderableType]:

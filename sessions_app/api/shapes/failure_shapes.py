@@ -25,6 +25,8 @@ class Failure(BaseModel):
     project: str
     title: str
     cause: RetryCause
+    exit_code: int | None
+    """That of all such failures; null where it makes no difference, or where there is none."""
     muted: bool
     first_seen: datetime
     """The first and the last failure ever, not only of the asked time."""

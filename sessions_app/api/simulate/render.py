@@ -67,6 +67,8 @@ def simulated_json(attempt: Attempt) -> dict[str, Any]:
         "session_id": attempt.session_id,
         "cause": decision.cause.value,
         "failure_category": decision.failure_category or None,
+        "failure_signature": attempt.signature or None,
+        "failure_title": attempt.title or None,
         "action": decision.action,
         "reason": decision.reason,
         "rule": decision.rule,
@@ -89,7 +91,8 @@ def _held(attempt: Attempt, decision: Decision) -> dict[str, Any]:
 _SUCCEEDED: dict[str, Any] = {
     **dict.fromkeys(
         (
-            *("cause", "failure_category", "action", "reason", "rule", "paid_by", "used"),
+            *("cause", "failure_category", "failure_signature", "failure_title", "action"),
+            *("reason", "rule", "paid_by", "used"),
             *("limit", "delay", "avoid_node", "resources", "placement"),
         )
     ),

@@ -19,6 +19,9 @@ class SimulatedAttempt(BaseModel):
     session_id: str
     cause: RetryCause | None
     failure_category: str | None
+    failure_signature: str | None
+    """The signature of the failure, and its title; null after a success or a cancel."""
+    failure_title: str | None
     action: Literal["retry", "fail"] | None
     reason: RetryReason | None
     rule: str | None

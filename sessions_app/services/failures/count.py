@@ -61,13 +61,14 @@ _NEW = """
 """
 _ADD = """
     INSERT INTO sessions_app_failuresignature AS s
-        (project_id, key, title, cause, first_seen, last_seen, example, sessions, chains,
+        (project_id, key, title, cause, exit_code, first_seen, last_seen, example, sessions, chains,
          recovered_chains, lost_run_seconds, muted)
-    SELECT *, false FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[],
+    SELECT *, false FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::integer[],
         %s::timestamptz[], %s::timestamptz[], %s::uuid[], %s::bigint[], %s::bigint[],
         %s::bigint[], %s::float8[])
     ON CONFLICT (project_id, key) DO UPDATE SET
         title = coalesce(nullif(excluded.title, ''), s.title),
+        exit_code = excluded.exit_code,
         first_seen = least(s.first_seen, excluded.first_seen),
         last_seen = greatest(s.last_seen, excluded.last_seen),
         example = CASE WHEN excluded.last_seen >= s.last_seen
@@ -253,8 +254,8 @@ def _figures(ends: Sequence[Ended]) -> Figures:
 def _write(figures: Figures, before: _Places) -> None:
     seen = sorted(figures.signatures.items())
     failed = [
-        (*at, each.title, each.cause, each.first, each.last, each.example, each.sessions,
-         each.chains, each.recovered, each.lost)
+        (*at, each.title, each.cause, each.exit_code, each.first, each.last, each.example,
+         each.sessions, each.chains, each.recovered, each.lost)
         for at, each in seen
         if each.sessions
     ]  # fmt: skip

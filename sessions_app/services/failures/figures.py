@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from retry.signatures.signature import WITHOUT_EXIT_CODE
 from sessions_app.models.failures import OTHER, VALUE_LENGTH, Dimension
 from sessions_app.services.failures.reading import Ended
 
@@ -41,6 +42,7 @@ class Seen(Added):
 
     title: str = ""
     cause: str = ""
+    exit_code: int | None = None
     first: datetime | None = None
     last: datetime | None = None
     example: UUID | None = None
@@ -50,6 +52,7 @@ class Seen(Added):
         self.failure(ended, first=first)
         self.title = ended.title or self.title
         self.cause = ended.cause
+        self.exit_code = None if ended.cause in WITHOUT_EXIT_CODE else ended.exit_code
         self.first = min(self.first or ended.time, ended.time)
         if self.last is None or ended.time >= self.last:
             self.last, self.example = ended.time, ended.session_id
@@ -131,7 +134,7 @@ def figures_of(
             made.setdefault(at, new_in(*at))
             if made[at] >= most_new:
                 key = OTHER
-                ended = ended._replace(title=OTHER_TITLE)  # noqa: PLW2901  # as it is counted
+                ended = ended._replace(title=OTHER_TITLE, exit_code=None)  # noqa: PLW2901  # as it is counted
             else:
                 made[at] += 1
             # `OTHER` is a signature, too, and may be a new one.

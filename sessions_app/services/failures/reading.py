@@ -26,7 +26,7 @@ _OF_ROOT = _LAST_EVENT.format(id="e.root_id")
 _ENDS = f"""
     SELECT e.project_id, e.session_id, e.time, e.type = 'session.error',
         coalesce(e.data->>'failure_signature', ''), coalesce(e.data->>'retry_cause', ''),
-        coalesce(s.failure_title, ''), coalesce(extract(epoch FROM
+        coalesce(s.failure_title, ''), (e.data->>'exit_code')::integer, coalesce(extract(epoch FROM
             (e.data->>'finished_at')::timestamptz - coalesce(s.started_at, (
                 SELECT max(l.data->>'started_at')::timestamptz FROM sessions_app_sessionevent l
                 WHERE l.session_id = e.session_id AND s.id IS NULL)))::float8, 0),
@@ -70,6 +70,7 @@ class Ended(NamedTuple):
     key: str
     cause: str
     title: str
+    exit_code: int | None
     run_seconds: float
     queue: str
     image: str
