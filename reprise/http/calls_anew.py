@@ -58,6 +58,9 @@ class _Kept:
         """Read a line, as the stream does."""
         return self._keep(self._stream.readline(*size))
 
+    def close(self) -> None:
+        """Leave the stream open: the call may begin anew."""
+
     def _keep(self, piece: bytes) -> bytes:
         self._left -= len(piece)
         if self._left < 0:

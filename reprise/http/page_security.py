@@ -29,12 +29,13 @@ _BY_PATH = {
     "/graphql/": GRAPHIQL,
     "/admin/": ADMIN,
 }
+# Only names that browsers know: each other one is a warning on every page.
 _UNUSED = """
-    accelerometer autoplay bluetooth browsing-topics camera display-capture encrypted-media
+    accelerometer autoplay browsing-topics camera display-capture encrypted-media
     fullscreen
     geolocation gyroscope hid identity-credentials-get idle-detection local-fonts magnetometer
     microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock serial usb
-    web-share window-management xr-spatial-tracking
+    window-management xr-spatial-tracking
 """
 PERMISSIONS = ", ".join(f"{each}=()" for each in _UNUSED.split())
 

@@ -13,6 +13,8 @@ class PreemptionAdmin(ReadOnlyAdmin):
     """The admin page of preemptions: who made room for whom, or would have in a dry run."""
 
     list_display = ("victim", "taker", "executor_name", "rule", "dry_run", "planned")
+    # The other columns are links to sessions already.
+    list_display_links = ("planned",)
     list_filter = (("executor", AutocompleteSelectFilter), "dry_run")
     ordering = ("-planned_at", "-pk")
     fields = (

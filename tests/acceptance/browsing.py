@@ -65,7 +65,7 @@ class Browser:
             context.close()
 
     def _notice(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" or "Permissions-Policy" in message.text:
             self.problems.append(message.text)
 
     def run(self, expression: str) -> Any:

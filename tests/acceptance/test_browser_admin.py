@@ -1,6 +1,7 @@
 """The admin in a real browser: an operator at work, in light and dark, with our files only."""
 
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +12,7 @@ from scheduler.allocation.queue_usage import queue_usage_refresh
 from sessions_app.models import Project, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.acceptance.browsing import (
+    COLOURS,
     DESKTOP,
     PHONE,
     Browser,
@@ -36,6 +38,11 @@ _LIGHTNESS = """(() => {
 _LOOK_AGAIN = """(() => {
     const theme = Alpine.$data(document.documentElement);
     theme.switchTheme('light'); theme.switchTheme('auto'); })()"""
+
+_COLOURS_HAVE_CHANGED = (
+    "Promise.all(document.getAnimations().filter((each) => each instanceof CSSTransition)"
+    ".map((each) => each.finished)).then(() => 0)"
+)
 
 
 @pytest.fixture
@@ -95,16 +102,24 @@ def test_the_door_asks_only_us(browser: Browser, live_server: LiveServer) -> Non
 def test_every_page_is_whole_and_asks_only_us(
     signed_in: Browser, live_server: LiveServer, pages: dict[str, str]
 ) -> None:
-    """Each page in one scheme and then, without loading it again, in the other."""
+    """Each page in one scheme and then, without loading it again, in the other and on a phone."""
     browser, dark = signed_in, False
+    found: dict[str, Any] = {}
     for name, path in pages.items():
         browser.look(DESKTOP, dark=dark)
         browser.open(f"{live_server.url}{path}")
         _is_whole(browser, live_server, name, dark=dark)
+        found[name] = browser.violations()
         dark = not dark
         browser.look(DESKTOP, dark=dark)
         browser.run(_LOOK_AGAIN)
         _is_whole(browser, live_server, name, dark=dark)
+        browser.run(_COLOURS_HAVE_CHANGED)
+        found[f"{name}, the other scheme"] = browser.violations(*COLOURS)
+        browser.look(PHONE, dark=dark)
+        found[f"{name}, phone"] = browser.violations()
+    broken = {name: each for name, each in found.items() if each}
+    assert not broken, "\n".join(f"{name}: {each}" for name, each in broken.items())
 
 
 def _is_whole(browser: Browser, live_server: LiveServer, name: str, *, dark: bool) -> None:

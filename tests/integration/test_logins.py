@@ -1,10 +1,12 @@
 """Logins of browsers that have expired are deleted with all else that is old."""
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.sessions.models import Session
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from reprise.upkeep import retention
@@ -27,3 +29,14 @@ def test_they_go_slice_by_slice_and_valid_ones_stay(monkeypatch: pytest.MonkeyPa
     assert len(deletes) == 3
     assert Session.objects.count() == 1
     assert client.get("/").status_code == 200
+
+
+def test_a_form_as_browsers_send_it_is_read() -> None:
+    """Test clients send parts, whose stream nobody closes."""
+    user = factories.user("ann")
+    user.set_password("correct horse")
+    user.save()
+    sent = urlencode({"username": "ann", "password": "correct horse"})
+    form = "application/x-www-form-urlencoded"
+    answer = Client().post("/login/", sent, content_type=form)
+    assert (answer.status_code, answer["Location"]) == (302, "/")
