@@ -58,7 +58,8 @@ def test_a_lease_says_all_that_is_to_run(at: Project, played: Agent) -> None:
 
 def test_amounts_reach_the_executor_as_they_are_written(at: Project) -> None:
     api = Api(token(user("ann", project=at)))
-    asked = {f"example.com/r{number}": text for number, text in enumerate(AMOUNTS)}
+    whole = [text for text, amount in AMOUNTS.items() if amount % 1 == 0]
+    asked = {f"example.com/r{number}": text for number, text in enumerate(whole)}
     body = {"project": at.address, "command": ["true"], "resources": asked}
     assert api.post("sessions/", body).status_code == 201
     played = agent(nodes=[{"name": "n1", "allocatable": dict.fromkeys(asked, str(LARGEST))}])

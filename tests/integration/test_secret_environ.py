@@ -106,7 +106,11 @@ def test_all_doors_take_them_and_tell_names_only(api: Api, played: Agent) -> Non
         ({"secret_environ": VALUE}, "must be an object"),
         ({"secret_environ": [VALUE]}, "must be an object"),
         ({"secret_environ": {"A": VALUE}, "environ": {"A": "1"}}, "has A, which environ also has"),
-        ({"secret_environ": {"A": "x" * 530_000}}, "holds more than 524288 bytes"),
+        ({"secret_environ": {"A": "x" * 530_000}}, "A has 530,002 bytes with its name"),
+        (
+            {"secret_environ": {f"A{n}": "x" * 100_000 for n in range(6)}},
+            "holds more than 524288 bytes",
+        ),
         ({"secret_environ": {"A": VALUE + "\x00"}}, "NUL"),
     ],
 )
