@@ -32,6 +32,7 @@ from executor.runs import BareRuns, RunStore
 from executor.state import StateDir, StateDirTakenError
 from executor.unreliable import UnreliableWire
 from loglines import lines
+from podspec.pod_defaults import placing_of
 from podspec.specification import refused_paths
 
 log = logging.getLogger("executor")
@@ -93,13 +94,18 @@ def _run(config: Config) -> int:
         buffer=buffer,
         connection=Connection(wire, state),
         driver=driver,
-        limits=Limits(config.max_sessions, config.node_templates),
+        limits=_limits(config),
         state=state,
     )
     _stop_on_signals(agent, driver)
     _collect_rarely()
     log.info("executor %s at %s, state in %s", config.name, config.url, config.state_dir)
     return agent.run()
+
+
+def _limits(config: Config) -> Limits:
+    defaults = config.pods.defaults if config.driver == "kubernetes" else {}
+    return Limits(config.max_sessions, config.node_templates, placing_of(defaults))
 
 
 def _collect_rarely() -> None:
@@ -156,6 +162,8 @@ def _kubernetes_driver(config: Config) -> Driver:
         namespaces=asked.namespaces,
         refused=refused_paths(asked.allowed, asked.refused),
         security=asked.security,
+        defaults=asked.defaults,
+        extended_tolerations=asked.extended_tolerations,
         create_namespaces=asked.create_namespaces,
         unconfirmed_after=asked.unconfirmed_after,
         relist_seconds=asked.relist_seconds,

@@ -1,18 +1,21 @@
 """The agent's command line."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE, check_name, check_template
+from executor import option_values as values
+from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE
 from executor.environment import MODE, USERS, Agent
 from loglines.lines import wanted_format
-from podspec.node_templates import NodeTemplate, read_templates
+from podspec.extended import AUTO, MODES
+from podspec.node_templates import NodeTemplate
+from podspec.pod_defaults import default_problem, own_refused
 from podspec.pod_security import LEVELS, RESTRICTED
-from podspec.specification import REFUSED
+from podspec.specification import REFUSED, refused_paths
 from variables.options import option
 from variables.reading import misspelt, read
 
@@ -56,8 +59,9 @@ class Pods:
     """The options of the Kubernetes driver, passed on to `PodSettings`.
 
     `allowed` and `refused` change which fields a `pod_spec` may have. `security` is one of
-    `podspec.pod_security.LEVELS`. `priority_classes` are names of PriorityClasses of the cluster,
-    by priority class.
+    `podspec.pod_security.LEVELS`. `defaults` are what pods get where sessions say nothing.
+    `extended_tolerations` is one of `podspec.extended.MODES`. `priority_classes` are names of
+    PriorityClasses of the cluster, by priority class.
     """
 
     kubeconfig: Path | None
@@ -68,6 +72,8 @@ class Pods:
     allowed: tuple[str, ...]
     refused: tuple[str, ...]
     security: str
+    defaults: Mapping[str, Any]
+    extended_tolerations: str
     unconfirmed_after: float
     relist_seconds: float
     watch_seconds: float
@@ -152,6 +158,10 @@ def _pods(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Pods:
     classes = dict(given.priority_class)
     if len(classes) < len(given.priority_class):
         parser.error("argument --priority-class: each class may be given once")
+    # What `--refuse` adds is refused to sessions: the executor's own defaults may have it.
+    refused = own_refused(refused_paths(given.allow))
+    if wrong := default_problem(given.pod_defaults, refused):
+        parser.error(f"argument --pod-defaults: {wrong}")
     return Pods(
         kubeconfig=given.kubeconfig,
         context=given.context,
@@ -161,6 +171,8 @@ def _pods(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Pods:
         allowed=tuple(given.allow),
         refused=tuple(given.refuse),
         security=given.pod_security,
+        defaults=given.pod_defaults,
+        extended_tolerations=given.assume_extended_resource_tolerations,
         unconfirmed_after=given.unconfirmed_after,
         relist_seconds=given.relist_seconds,
         watch_seconds=given.watch_seconds,
@@ -194,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--die-with-parent",
         nargs="?",
-        type=_positive,
+        type=values.positive,
         const=ANY_PARENT,
         metavar="PID",
         help="stop when the parent process (PID, if given) is gone",
@@ -208,13 +220,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-sessions",
-        type=_positive,
+        type=values.positive,
         default=8,
         help="maximum number of sessions at the same time (default 8)",
     )
     parser.add_argument(
         "--node-templates",
-        type=_templates,
+        type=values.templates,
         default=[],
         metavar="FILE",
         help="JSON file with the nodes that the cluster's autoscaler can add (default: none)",
@@ -254,13 +266,13 @@ def _add_simulation(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default 0)")
     group.add_argument(
         "--nodes",
-        type=_positive,
+        type=values.positive,
         default=10,
         help="number of nodes of the virtual cluster (default 10)",
     )
     group.add_argument(
         "--speed",
-        type=_speed,
+        type=values.non_negative,
         default=1.0,
         help="speed of time compared with real time; 0: as fast as possible (default 1)",
     )
@@ -288,11 +300,16 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", help="context of the kubeconfig (default: its current one)")
     group.add_argument(
         "--namespace-template",
-        type=_template,
+        type=values.template,
         default=NAMESPACE_TEMPLATE,
         help=f"template of a project's namespace (default {NAMESPACE_TEMPLATE})",
     )
     group.add_argument("--create-namespaces", action="store_true", help="create missing namespaces")
+    _add_pod_rules(group)
+    _add_pod_times(group)
+
+
+def _add_pod_rules(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--allow", action="append", default=[], metavar="PATH", choices=REFUSED,
         help="pod_spec field that is allowed here although it is refused by default; repeatable",
@@ -307,90 +324,49 @@ def _add_pods(parser: argparse.ArgumentParser) -> None:
         " Security Standard of this name demands; off: none (default restricted)",
     )  # fmt: skip
     group.add_argument(
-        "--priority-class", action="append", default=[], metavar="CLASS=NAME", type=_priority_class,
+        "--pod-defaults", type=values.document, default={}, metavar="FILE",
+        help="YAML or JSON file with what pods get where a session says nothing: tolerations, node"
+        " selector, affinity, security context, and others (default: none)",
+    )  # fmt: skip
+    group.add_argument(
+        "--assume-extended-resource-tolerations", choices=MODES, default=AUTO,
+        help="whether the cluster adds tolerations for the extended resources that a pod asks for;"
+        " auto: a dry run shows it (default auto)",
+    )  # fmt: skip
+    group.add_argument(
+        "--priority-class", action="append", default=[], metavar="CLASS=NAME",
+        type=values.priority_class,
         help="PriorityClass of the cluster that the pods of a priority class get; its"
         " preemptionPolicy must be Never; repeatable",
     )  # fmt: skip
-    _add_pod_times(group)
 
 
 def _add_pod_times(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--unconfirmed-after",
-        type=_speed,
+        type=values.non_negative,
         default=600.0,
         help="seconds after the grace period until a deleted pod counts as ended although it still"
         " exists; 0: never (default 600)",
     )
     group.add_argument(
         "--relist-seconds",
-        type=_seconds,
+        type=values.seconds,
         default=60.0,
         help="seconds between two full lists of the pods (default 60)",
     )
     group.add_argument(
         "--watch-seconds",
-        type=_seconds,
+        type=values.seconds,
         default=240.0,
         help="seconds that a watch lasts (default 240)",
     )
     group.add_argument(
         "--answer-seconds",
-        type=_seconds,
+        type=values.seconds,
         default=30.0,
         help="seconds to wait for an answer of the cluster (default 30)",
     )
-
-
-def _template(text: str) -> str:
-    try:
-        return check_template(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _priority_class(text: str) -> tuple[str, str]:
-    priority_class, _, name = text.partition("=")
-    if not priority_class:
-        raise argparse.ArgumentTypeError("must be CLASS=NAME")
-    try:
-        return priority_class, check_name(name)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be CLASS=NAME, and NAME {error}") from None
-
-
-def _templates(path: str) -> list[NodeTemplate]:
-    try:
-        given = json.loads(Path(path).read_text("utf-8"))
-        found = read_templates(given)
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{path}: {error}") from None
-    # The server leaves out what it does not know; here it is a misspelt field.
-    for number, each in enumerate(given):
-        for name in sorted(each.keys() - NodeTemplate.__annotations__.keys()):
-            raise argparse.ArgumentTypeError(f"{path}: {number}.{name}: no field of a template")
-    return found
-
-
-def _seconds(text: str) -> float:
-    number = _speed(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
-
-
-def _speed(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return number
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 def _token(path: Path | None, environment: Agent) -> str:

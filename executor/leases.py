@@ -31,10 +31,12 @@ Resources = Mapping[str, Any]
 
 
 class Limits(NamedTuple):
-    """The limits of an agent: its sessions at once, and the nodes that its cluster can add."""
+    """The limits of an agent: its sessions at once, the nodes that its cluster can add, and what it
+    adds to pods that decides on their nodes."""
 
     max_sessions: int
     node_templates: Sequence[NodeTemplate] = ()
+    pod_placing: Mapping[str, Any] = {}
 
 
 class LeaseBook:
@@ -153,6 +155,8 @@ class LeaseKeeper(Thread):
                 warnings=self._driver.warnings[:MAX_WARNINGS],
                 progress=progress,
                 node_templates=self._limits.node_templates,
+                pod_placing=self._limits.pod_placing,
+                extended_tolerations=self._driver.extended_tolerations,
             ),
             leases=True,
         )

@@ -63,6 +63,11 @@ class Executor(models.Model):
     node_templates = models.JSONField(default=list, db_default=[])
     """The nodes that its cluster can add, as its agent declared them:
     `podspec/node_templates.py`."""
+    pod_placing = models.JSONField(default=dict, db_default={})
+    """What pods get here where sessions say nothing, as far as it decides on nodes: the fields of
+    `podspec/pod_defaults.py` that do."""
+    extended_tolerations = models.BooleanField(default=False, db_default=False)
+    """Whether its cluster adds tolerations for the extended resources that pods ask for."""
     max_sessions = models.PositiveIntegerField(default=0)
     trouble = models.TextField(blank=True, default="", db_default="")
     """Why it cannot start anything now, in its own words; "" if nothing is wrong."""

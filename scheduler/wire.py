@@ -17,6 +17,7 @@ from pydantic import (
 
 from podspec.labels import MAX_LABELS
 from podspec.node_templates import MAX_TAINTS, MAX_TEMPLATES, MOST_NODES, NAME, read_templates
+from podspec.pod_defaults import default_problem, placing_of
 from podspec.quantity import parse_resource
 from runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
 from sessions_app.core.states import LIVE_STATUSES, Status
@@ -167,6 +168,12 @@ def _told(value: Any) -> Any:
         return None
 
 
+def _placing(value: Any) -> Any:
+    if wrong := default_problem(value, ()):
+        raise ValueError(wrong)
+    return placing_of(value)
+
+
 News = Annotated[list[ProgressNews], BeforeValidator(_readable), Field(max_length=MAX_RUNS)]
 """What runs told since the last call. Entries that cannot be read are left out."""
 
@@ -187,6 +194,13 @@ class LeaseCall(Call):
         list[NodeTemplate], BeforeValidator(read_templates), Field(max_length=MAX_TEMPLATES)
     ] = []
     """The nodes that its cluster can add. They count only in a call with `nodes`."""
+    pod_placing: Annotated[
+        dict[str, Any], BeforeValidator(_placing), WithJsonSchema({"type": "object"})
+    ] = {}
+    """What its pods get, as far as it decides on nodes: the `tolerations`, `nodeSelector` and
+    `affinity` of its pod defaults. They count only in a call with `nodes`."""
+    extended_tolerations: bool = False
+    """Whether its cluster adds tolerations for extended resources. As above."""
     limits: Limits = Limits()
     runs: Annotated[list[Run], Field(max_length=MAX_RUNS)] = []
     round: Annotated[int, Field(ge=0, lt=2**63)] = 0

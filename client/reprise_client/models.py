@@ -1004,6 +1004,8 @@ class Executor(Answer):
     preemption: str = ""
     labels: dict[str, str] = Field(default_factory=dict)
     node_templates: list[ExecutorNodeTemplate] = Field(default_factory=list)
+    pod_placing: dict[str, Any] = Field(default_factory=dict)
+    extended_tolerations: bool = False
     cordoned: bool = False
     cordon_reason: str = ""
     draining_since: datetime | None = None

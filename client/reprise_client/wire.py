@@ -263,6 +263,8 @@ class Wire:
         warnings: Sequence[str] = (),
         progress: Sequence[ProgressNews] = (),
         node_templates: Sequence[Mapping[str, Any]] = (),
+        pod_placing: Mapping[str, Any] | None = None,
+        extended_tolerations: bool = False,
     ) -> LeaseAnswer:
         """Send a heartbeat, renew the leases and ask for new ones; it may take `wait_s` seconds.
 
@@ -272,6 +274,8 @@ class Wire:
         says why the executor can start nothing at present, `project_troubles` the same for some
         projects; `warnings` is what it does not do as its administrator asked. `progress` is what
         runs told since the last call. `node_templates` are the nodes that the cluster can add.
+        `pod_placing` are the pod defaults that decide on nodes, and `extended_tolerations` says
+        whether the cluster adds tolerations for extended resources.
         """
         body: dict[str, Any] = {
             "driver": driver,
@@ -288,6 +292,8 @@ class Wire:
         body |= {"warnings": list(warnings)} if warnings else {}
         body |= {"progress": progress} if progress else {}
         body |= {"node_templates": node_templates} if node_templates else {}
+        body |= {"pod_placing": pod_placing} if pod_placing else {}
+        body |= {"extended_tolerations": True} if extended_tolerations else {}
         timeout = wait_s + LEASE_ANSWER_SECONDS
         return cast("LeaseAnswer", self._call("lease", incarnation, body, LeaseAnswer, timeout))
 

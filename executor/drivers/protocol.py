@@ -161,6 +161,14 @@ class Driver(Protocol):
         """Return the nodes with what is free on them, given the `resources` of the leases held."""
         ...
 
+    @property
+    def extended_tolerations(self) -> bool:
+        """Return whether its cluster adds tolerations for the extended resources of a run.
+
+        Any thread may ask.
+        """
+        ...
+
     def refusal(self, spec: Spec) -> str | None:
         """Return why this driver cannot run the session; None if it can."""
         ...

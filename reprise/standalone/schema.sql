@@ -834,6 +834,8 @@ CREATE TABLE public.scheduler_executor (
     labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     node_templates jsonb DEFAULT '[]'::jsonb NOT NULL,
     warnings jsonb DEFAULT '[]'::jsonb NOT NULL,
+    pod_placing jsonb DEFAULT '{}'::jsonb NOT NULL,
+    extended_tolerations boolean DEFAULT false NOT NULL,
     CONSTRAINT executor_name_label CHECK (((name)::text ~ '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'::text)),
     CONSTRAINT scheduler_executor_max_sessions_check CHECK ((max_sessions >= 0))
 );
@@ -2607,6 +2609,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
     ('scheduler', '0030_reservation_limited_since', now()),
     ('scheduler', '0031_one_index_of_leases', now()),
     ('scheduler', '0032_preemptions_outlive_executors', now()),
+    ('scheduler', '0033_executor_pod_defaults', now()),
     ('sessions', '0001_initial', now()),
     ('sessions_app', '0077_queue_timeout', now()),
     ('sessions_app', '0078_wait_deadline', now()),

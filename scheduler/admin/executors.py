@@ -1,5 +1,6 @@
 """Admin pages of executors and their leases."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,7 +135,7 @@ class ExecutorAdmin(ShowsToken):
     autocomplete_fields = ("projects",)
     readonly_fields = (
         *("health", "trouble", "troubled_projects", "warned_of", "heartbeat", "driver"),
-        *("lease_count", "max_sessions", "node_table", "template_table", "kept_table"),
+        *("lease_count", "max_sessions", "node_table", "template_table", "pods_get", "kept_table"),
     )
     fieldsets = (
         (None, {"fields": SET}),
@@ -268,6 +269,13 @@ class ExecutorAdmin(ShowsToken):
             for each in executor.node_templates
         ]
         return _table(("template", "has", "labels", "at most"), rows)
+
+    @column("pods get")
+    def pods_get(self, executor: Executor) -> str:
+        texts = [f"{name}: {json.dumps(value)}" for name, value in executor.pod_placing.items()]
+        if executor.extended_tolerations:
+            texts.append("tolerations for extended resources, from the cluster")
+        return "; ".join(texts) or "-"
 
     @column("nodes kept free")
     def kept_table(self, executor: Any) -> SafeString | str:

@@ -7,9 +7,13 @@ from functools import cached_property
 
 from django.conf import settings
 
+from scheduler.allocation.holdings import below_at
 from scheduler.allocation.waiting_lines import Wish
+from scheduler.core.below import Below
 from scheduler.core.fit import Room
 from scheduler.models import Executor, with_nodes_out
+
+PODS = ("pod_placing", "extended_tolerations")
 
 
 class Alternatives:
@@ -21,17 +25,20 @@ class Alternatives:
         self._troubled: dict[int, set[str]] = defaultdict(set)
         """Names of executors that cannot start sessions of a project now, by project id."""
         self._labels: dict[str, dict[str, str]] = {}
+        self._below: dict[str, Below] = {}
 
     def could_ever_run(self, project_id: int, wish: Wish) -> bool:
         """Return whether another executor that the wish does not avoid could run it when empty."""
         serving = {*self._by_project[None], *self._by_project[project_id]}
         names = serving.difference(self._troubled[project_id])
         return any(
-            name in self._empty
-            and wish.takes(self._labels[name])
-            and self._empty[name].misfit(wish.ask, wish.node_avoided_on(name)) is None
+            name in self._empty and wish.takes(self._labels[name]) and self._fits(name, wish)
             for name in names.difference(wish.avoid_executors)
         )
+
+    def _fits(self, name: str, wish: Wish) -> bool:
+        ask, node = wish.ask_on(self._below[name]), wish.node_avoided_on(name)
+        return self._empty[name].misfit(ask, node) is None
 
     @cached_property
     def _by_project(self) -> Mapping[int | None, list[str]]:
@@ -52,9 +59,10 @@ class Alternatives:
     @cached_property
     def _empty(self) -> dict[str, Room]:
         names = {name for each in self._by_project.values() for name in each}
-        columns = ("name", "nodes", "node_templates", "avoid_suspects", "auto_quarantine")
+        columns = ("name", "nodes", "node_templates", "avoid_suspects", "auto_quarantine", *PODS)
         found = {}
         for other in with_nodes_out(Executor.objects.filter(name__in=names).only(*columns)):
             found[other.name] = Room(other.nodes, (), other.node_templates)
+            self._below[other.name] = below_at(other)
             found[other.name].close(other.closed_nodes)
         return found

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
+from scheduler.allocation.holdings import below_at
 from scheduler.allocation.waiting_lines import BusyQueue, Wish
 from scheduler.core.fairshare import WaitingLine, cost
 from scheduler.core.fit import Ask, Avoid, Misfit, Room
@@ -34,6 +35,7 @@ class Site:
         self._suspects = executor.suspect_nodes
         self._closed = executor.closed_nodes
         self._all_avoid = executor.avoid_suspects == Avoids.ALL
+        self._below = below_at(executor)
         self._room = room
         self._alternatives = alternatives
         self._misfits: dict[tuple[int, Avoid], Misfit | None] = {}
@@ -62,7 +64,7 @@ class Site:
             return None
         line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, pool))
         avoid = self._avoid(node, wish)
-        self._spots[line], self._nodes_avoided[line] = (wish.ask, avoid), node
+        self._spots[line], self._nodes_avoided[line] = (wish.ask_on(self._below), avoid), node
         if misfit is None and not self._leaves_to_others(queue, wish):
             if avoid == node or self._misfit(key, wish, avoid) is None:
                 return line
@@ -167,7 +169,7 @@ class Site:
 
     def _misfit(self, key: int, wish: Wish, avoid: Avoid) -> Misfit | None:
         if (key, avoid) not in self._misfits:
-            self._misfits[key, avoid] = self._room.misfit(wish.ask, avoid)
+            self._misfits[key, avoid] = self._room.misfit(wish.ask_on(self._below), avoid)
         return self._misfits[key, avoid]
 
     def _leaves_to_others(self, queue: BusyQueue, wish: Wish) -> bool:

@@ -9,6 +9,7 @@ from django.db import connection
 
 from podspec.resources import Amounts
 from scheduler.allocation.waiting_lines import ONE, amounts_of
+from scheduler.core.below import NOTHING_BELOW, Below, below_of
 from scheduler.core.fit import Ask, Room
 from scheduler.core.foreign_usage import Known, crowded, with_others
 from scheduler.models import Executor
@@ -108,11 +109,20 @@ def reported_nodes(call: LeaseCall) -> list[dict[str, Any]] | None:
     )
 
 
-def nodes_digest(nodes: Sequence[Mapping[str, Any]], templates: Sequence[Mapping[str, Any]]) -> str:
-    """Return a digest of what nodes are when empty, and of node templates, 32 characters: it
-    changes as they do."""
+def below_at(executor: Executor) -> Below:
+    """Return what pods get at an executor below what their sessions say of nodes."""
+    return below_of(executor.pod_placing, tolerations=executor.extended_tolerations)
+
+
+def nodes_digest(
+    nodes: Sequence[Mapping[str, Any]],
+    templates: Sequence[Mapping[str, Any]],
+    below: Below = NOTHING_BELOW,
+) -> str:
+    """Return a digest of what nodes are when empty, of node templates, and of what pods get there,
+    32 characters: it changes as they do."""
     empty: list[Any] = [[node.get(name) for name in _EMPTY] for node in nodes]
-    empty.extend(templates)
+    empty.extend([*templates, below])
     return hashlib.blake2b(json.dumps(empty, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 

@@ -1,7 +1,7 @@
 """What plans of preemption are made of: who waits for room, who runs where, and the shares."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from podspec.resources import Amounts
-from scheduler.allocation.holdings import held_amounts, taken_amounts
+from scheduler.allocation.holdings import below_at, held_amounts, taken_amounts
 from scheduler.allocation.limits import queue_limit
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.round import MOST_HEADS
@@ -96,50 +96,59 @@ class Limits:
             limit.take(wanted)
 
 
+class _Line(NamedTuple):
+    """A line that waits for nothing but room: what its sessions ask for, and avoid, here."""
+
+    queue: BusyQueue
+    line: WaitingLine
+    ask: Ask
+    avoid: Avoid
+
+
 def heads_without_room(
     executor: Executor, free: Free, queues: Sequence[BusyQueue], limits: Limits, most: int
 ) -> list[list[Head]]:
     """Return the first sessions of lines that wait for nothing but room here, at most `most` of
     each, in their order."""
     wishes = wishes_of(queues)
-    lines: list[tuple[BusyQueue, WaitingLine, Avoid]] = []
+    lines: list[_Line] = []
+    below = below_at(executor)
     for queue in queues:
         for key in queue.keys:
             wish = wishes.get(key)
             if wish is None or limits.exceeded(queue.id, wish.taken):
                 continue
-            avoid = _waits_for_room(executor, free, wish)
+            ask = wish.ask_on(below)
+            avoid = _waits_for_room(executor, free, wish, ask)
             if avoid is not None:
                 line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, limits.pool))
-                lines.append((queue, line, avoid))
-    return _heads(lines, wishes, most)
+                lines.append(_Line(queue, line, ask, avoid))
+    return _heads(lines, most)
 
 
-def _waits_for_room(executor: Executor, free: Free, wish: Wish) -> Avoid | None:
+def _waits_for_room(executor: Executor, free: Free, wish: Wish, ask: Ask) -> Avoid | None:
     """Return what the wish avoids here if it waits for room or for a session slot; None if it does
     not, or never fits."""
     if executor.name in wish.avoid_executors or not wish.takes(executor.labels):
         return None
     node = wish.node_avoided_on(executor.name) if wish.node else ""
     avoid: Avoid = executor.suspect_nodes | {node} if node else executor.suspect_nodes
-    misfit = free.room.misfit(wish.ask, avoid)
+    misfit = free.room.misfit(ask, avoid)
     waits = free.slots < 1 if misfit is None else misfit.ever
     return avoid if waits else None
 
 
-def _heads(
-    lines: Sequence[tuple[BusyQueue, WaitingLine, Avoid]], wishes: Mapping[int, Wish], most: int
-) -> list[list[Head]]:
+def _heads(lines: Sequence[_Line], most: int) -> list[list[Head]]:
     if not lines:
         return []
     wanted = min(most, max(MOST_HEADS // len(lines), 2))
-    heads_read([Reading(queue.id, line, 0, wanted) for queue, line, _ in lines])
+    heads_read([Reading(queue.id, line, 0, wanted) for queue, line, *_ in lines])
     found = []
-    for queue, line, avoid in lines:
+    for queue, line, ask, avoid in lines:
         heads = []
         for order in line.heads:
             rank = unfolded(-order.negative_priority).rank
-            taker = Taker(queue.id, rank, wishes[line.key].ask, line.size)
+            taker = Taker(queue.id, rank, ask, line.size)
             heads.append(Head(order.id, queue.project_id, line.key, taker, line.amounts, avoid))
         found.append(heads)
     return [heads for heads in found if heads]

@@ -12,7 +12,7 @@ from django.conf import settings
 from podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.executor_room import Site
-from scheduler.allocation.holdings import Held, leases_held, room_beside
+from scheduler.allocation.holdings import Held, below_at, leases_held, room_beside
 from scheduler.allocation.kept_room import KeptRoom
 from scheduler.allocation.limits import queue_limit, quota_limit
 from scheduler.allocation.patience import Patience
@@ -167,9 +167,9 @@ class Allocation:
                 self._kept.refused(str(session.id))
 
     def _room(self) -> Room:
-        room = room_beside(self._executor, self._held)
+        room, below = room_beside(self._executor, self._held), below_at(self._executor)
         for session in self.sessions:
-            ask = self._wishes[self.keys[session.id]].ask
+            ask = self._wishes[self.keys[session.id]].ask_on(below)
             nodes, template = self.nodes.get(session.id, ()), self.templates.get(session.id, "")
             room.take(ask, nodes=nodes, template=template)
         return room

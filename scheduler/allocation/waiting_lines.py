@@ -10,10 +10,12 @@ from uuid import UUID
 
 from django.db import connection
 
+from podspec.pod_defaults import placing_of
 from podspec.resources import Amounts, Unparsed, requested, spellings
+from scheduler.core.below import Below
 from scheduler.core.fairshare import Order, WaitingLine
 from scheduler.core.fit import Ask
-from scheduler.core.node_rules import NodeRules, node_rules
+from scheduler.core.node_rules import ANY_NODE, NodeRules, node_rules
 from sessions_app.db.bulk import array, columns
 from sessions_app.services.write.usage import taken_by
 
@@ -53,6 +55,12 @@ class Wish(NamedTuple):
     """The amounts for each pod as its submission spells them."""
     executor_labels: Mapping[str, str] | None = None
     """The labels that its executor must have, if a rule says so."""
+    placing: str = ""
+    """What its pod specification says of nodes, as JSON text; "" for nothing."""
+
+    def ask_on(self, below: Below) -> Ask:
+        """Return what it asks for where pods get more than it says."""
+        return below.ask(self.ask, self.placing)
 
     def takes(self, labels: Mapping[str, str]) -> bool:
         """Return whether an executor with these labels may run it."""
@@ -185,13 +193,19 @@ def wishes_of(queues: Iterable[BusyQueue]) -> dict[int, Wish]:
 
 def _wish(row: Sequence[Any]) -> Wish:
     resources, pods, pod_spec, node, node_of, avoided, retry, labels = row
-    rules = _rules(pod_spec) if pod_spec else node_rules(None)
+    rules, placing = _rules(pod_spec) if pod_spec else (ANY_NODE, "")
     ask = Ask(amounts_of(resources), pods, rules)
     counted = taken_by(resources, pods)
     avoids = frozenset(json.loads(avoided))
     spelt = spellings(json.loads(resources))
     wanted = json.loads(labels) if labels else None
-    return Wish(ask, node, node_of, avoids, retry, counted, spelt, wanted)
+    return Wish(ask, node, node_of, avoids, retry, counted, spelt, wanted, placing)
+
+
+def placing_text(pod_spec: Mapping[str, Any] | None) -> str:
+    """Return what a pod specification says of nodes, as JSON text; "" for nothing."""
+    found = placing_of(pod_spec)
+    return json.dumps(found, sort_keys=True) if found else ""
 
 
 def ask_of(resources: Mapping[str, Any], pods: int, pod_spec: Mapping[str, Any] | None) -> Ask:
@@ -206,8 +220,9 @@ def amounts_of(resources: str) -> Amounts:
 
 
 @lru_cache(maxsize=1024)
-def _rules(pod_spec: str) -> NodeRules:
-    return node_rules(json.loads(pod_spec))
+def _rules(pod_spec: str) -> tuple[NodeRules, str]:
+    found = json.loads(pod_spec)
+    return node_rules(found), placing_text(found)
 
 
 _WISH = f"""

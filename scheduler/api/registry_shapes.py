@@ -68,6 +68,10 @@ class Executor(BaseModel):
     """Rules choose the executors of retries by these."""
     node_templates: list[ExecutorNodeTemplate]
     """The nodes that its cluster can add, as its agent declared them."""
+    pod_placing: dict[str, Any]
+    """The pod defaults of its agent that decide on nodes: tolerations, node selector, affinity."""
+    extended_tolerations: bool
+    """Whether its cluster adds tolerations for the extended resources that pods ask for."""
     cordoned: bool
     cordon_reason: str
     draining_since: datetime | None

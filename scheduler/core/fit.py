@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple
 
 from podspec.quantity import parse
 from podspec.resources import Amounts, total
-from scheduler.core.node_rules import AFFINITY, ALL_NODES, ANY_NODE, LABEL, TAINT, NodeRules
+from scheduler.core.lacks import Candidate, Lacks, lacks_of
+from scheduler.core.node_rules import ALL_NODES, ANY_NODE, LABEL, NodeRules
 
 UNLIMITED_IF_UNKNOWN = frozenset({"ephemeral-storage"})
 ANOTHER_NODE = "another node"
@@ -36,13 +37,14 @@ class Misfit:
     The resource is `ANOTHER_NODE` if only the avoided node could ever hold it, `ONE_NODE` if no
     node has enough of everything, `PODS` if not all of its pods fit at the same time, `QUARANTINE`
     if all other nodes are in quarantine, and "label ..." or "taint ..." if its rules exclude every
-    node.
+    node: what the nearest node lacks. `lacks` is told only where people are to read it.
     """
 
     resource: str
     wanted: Decimal
     available: Decimal
     ever: bool
+    lacks: Lacks | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +410,7 @@ class Room:
         allowed = [[n for n in nodes if not ask.rules.refusal(n.facts)] for nodes in self._groups]
         if not any(allowed):
             refusals = {ask.rules.refusal(node.facts) for node in chain(*self._groups)}
-            return Misfit(_strongest(refusals), _ONE, _NONE, ever=False)
+            return Misfit(_nearest(refusals), _ONE, _NONE, ever=False)
         pods = _most_pods(allowed, ask)
         if pods < ask.pods:
             return _too_few(ask, pods)
@@ -420,6 +422,19 @@ class Room:
             if _most_pods(others, ask) < ask.pods:
                 return Misfit(ANOTHER_NODE, _ONE, _NONE, ever=False)
         return None
+
+    def explained(self, ask: Ask, avoid: Avoid = "") -> Misfit | None:
+        """Return the same as `never`, with what the nodes lack if each of them lacks something."""
+        misfit = self.never(ask, avoid)
+        if misfit is None or misfit.resource == ANOTHER_NODE:
+            return misfit
+        nodes = [Candidate(f"node {n.name}", n.facts, n.whole) for n in self._nodes]
+        nodes += [
+            Candidate(f"a node of template {name}", each.empty.facts, each.empty.whole)
+            for name, each in self._templates.items()
+        ]
+        wanted = {name: ask.amounts[name] for name in ask.counted}
+        return replace(misfit, lacks=lacks_of(nodes, ask.rules, wanted))
 
     def _not_now(self, ask: Ask, avoid: frozenset[str]) -> Misfit:
         whole = ask.whole
@@ -442,15 +457,10 @@ def _most_pods(groups: Iterable[Iterable[_Node]], ask: Ask) -> int:
     return max(sum(_pods_in(node.whole, ask, ask.pods) for node in nodes) for nodes in groups)
 
 
-def _strongest(refusals: Iterable[str]) -> str:
-    """Return what excludes every node: a taint of those with the labels, else the labels."""
-    found = sorted(refusals)
-    taints = [each for each in found if each.startswith(f"{TAINT} ")]
-    labels = [each.removeprefix(f"{LABEL} ") for each in found if each not in taints]
-    if taints or not labels:
-        return next(iter(taints), NO_NODE)
-    # Only nodes with all labels of the selector were asked for the affinity.
-    return f"{LABEL} {AFFINITY if AFFINITY in labels else ', '.join(labels)}"
+def _nearest(refusals: Iterable[str]) -> str:
+    """Return what excludes the nearest node: a taint if one has all labels, else labels."""
+    found = sorted(refusals, key=lambda each: (each.startswith(f"{LABEL} "), each))
+    return next(iter(found), NO_NODE)
 
 
 def _too_few(ask: Ask, pods: int) -> Misfit:

@@ -6,13 +6,14 @@ from decimal import Decimal
 from podspec.quantity import in_one_unit
 from podspec.resources import Unparsed, of_bytes
 from scheduler.core.fit import ANOTHER_NODE, NO_NODE, ONE_NODE, PODS, Misfit
+from scheduler.core.lacks import Lack, Lacks
 from scheduler.core.node_rules import AFFINITY, LABEL, TAINT
 
+_KINDS = frozenset({LABEL, TAINT})
 MOST_NAMED = 3
 """Maximum number of executors named in a message."""
 _WHOLE_NODES = {
     NO_NODE: "it has no nodes",
-    ONE_NODE: "no node has all that it needs",
     ANOTHER_NODE: "only the node that it avoids could run it",
 }
 
@@ -36,40 +37,79 @@ def listed(texts: Sequence[str], of: int) -> str:
 
 def never_words(misfit: Misfit, asked: Unparsed) -> str:
     """Return why not even empty nodes could hold a session."""
-    about, _, what = misfit.resource.partition(" ")
-    if about == LABEL:
-        return _label_words(what)
-    if about == TAINT:
-        return f"no node is without the taint {what}, which it does not tolerate"
+    lacks, (about, _, what) = misfit.lacks, misfit.resource.partition(" ")
+    if about in _KINDS and (lacks is None or lacks.common):
+        return _none_words(about, what)
+    if about in _KINDS or misfit.resource == ONE_NODE:
+        words = f": {_lacks_words(lacks, asked)}" if lacks else ""
+        return f"no node has all that it needs{words}"
     if misfit.resource == PODS:
         return f"of its {misfit.wanted:f} pods only {misfit.available:f} fit at once"
     if misfit.resource in _WHOLE_NODES:
         return _WHOLE_NODES[misfit.resource]
-    wanted, has = _amounts(misfit, asked)
+    wanted, has = _amounts(misfit.resource, misfit.wanted, misfit.available, asked)
     return f"{misfit.resource}, of which it needs {wanted} and the largest node has {has}"
 
 
 def now_words(misfit: Misfit, asked: Unparsed) -> str:
     """Return why a session does not fit beside what runs."""
-    wanted, free = _amounts(misfit, asked)
+    wanted, free = _amounts(misfit.resource, misfit.wanted, misfit.available, asked)
     return f"{misfit.resource}, of which it needs {wanted} and {free} is free"
 
 
 def field_of(misfit: Misfit) -> str:
     """Return the field of a submission that asks for what no node has."""
-    if misfit.resource.partition(" ")[0] in {LABEL, TAINT}:
+    nearest = misfit.lacks.short[0].what if misfit.lacks else ""
+    what = nearest if misfit.resource == ONE_NODE else misfit.resource
+    if what.partition(" ")[0] in _KINDS:
         return "pod_spec"
     return "cluster_size" if misfit.resource == PODS else "resources"
 
 
-def _label_words(what: str) -> str:
+def _none_words(about: str, what: str) -> str:
+    if about == TAINT:
+        return f"no node is without the taint {what}, which it does not tolerate"
     if what == AFFINITY:
         return "no node matches its node affinity"
-    return f"no node has {'all of the labels' if ', ' in what else 'the label'} {what}"
+    return f"no node has the label {what}"
 
 
-def _amounts(misfit: Misfit, asked: Mapping[str, object]) -> tuple[str, str]:
-    name = misfit.resource
-    amounts = (misfit.wanted, max(misfit.available, Decimal(0)))
-    wanted, available = in_one_unit(amounts, asked.get(name), of_bytes=of_bytes(name))
-    return wanted, available
+def _lacks_words(lacks: Lacks, asked: Unparsed) -> str:
+    """Return what most nodes lack, and what the nearest one lacks."""
+    nearest = " and ".join(_nearest_words(each, asked) for each in lacks.short)
+    if lacks.nodes == 1:
+        return f"its only one, {lacks.nearest}, {nearest}"
+    number = f"{lacks.most_nodes} of {lacks.nodes} nodes"
+    return f"{number} {_most_words(lacks)}; the nearest, {lacks.nearest}, {nearest}"
+
+
+def _most_words(lacks: Lacks) -> str:
+    about, _, what = lacks.most.partition(" ")
+    one = lacks.most_nodes == 1
+    if about == TAINT:
+        return f"{'has' if one else 'have'} the taint {what}, which it does not tolerate"
+    if lacks.most == f"{LABEL} {AFFINITY}":
+        return f"{'does' if one else 'do'} not match its node affinity"
+    if about == LABEL:
+        return f"{'has' if one else 'have'} no label {what}"
+    return f"{'has' if one else 'have'} too little {lacks.most}"
+
+
+def _nearest_words(lack: Lack, asked: Unparsed) -> str:
+    about, _, what = lack.what.partition(" ")
+    if about == TAINT:
+        return f"has the taint {what}, which it does not tolerate"
+    if lack.what == f"{LABEL} {AFFINITY}":
+        return "does not match its node affinity"
+    if about == LABEL:
+        return f"has no label {what}"
+    wanted, has = _amounts(lack.what, lack.wanted, lack.has, asked)
+    return f"has {has} of the {wanted} {lack.what} that it needs"
+
+
+def _amounts(
+    name: str, wanted: Decimal, available: Decimal, asked: Mapping[str, object]
+) -> tuple[str, str]:
+    amounts = (wanted, max(available, Decimal(0)))
+    told = in_one_unit(amounts, asked.get(name), of_bytes=of_bytes(name))
+    return told[0], told[1]

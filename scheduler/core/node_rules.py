@@ -4,7 +4,7 @@ The rules are those of Kubernetes, read from the session's own pod specification
 understood excludes no node: the cluster has the last word.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,16 +32,19 @@ class NodeRules:
 
     def refusal(self, node: Mapping[str, Any]) -> str:
         """Return why a node is excluded, "label ..." or "taint ..."; "" if it is allowed."""
+        return next(self.refusals(node), "")
+
+    def refusals(self, node: Mapping[str, Any]) -> Iterator[str]:
+        """Yield everything that excludes a node, in the same words."""
         labels = node.get("labels") or {}
         for name, value in sorted(self.selector.items()):
             if labels.get(name) != value:
-                return f"{LABEL} {name}={value}"
+                yield f"{LABEL} {name}={value}"
         if self.terms and not any(_term_matches(term, node) for term in self.terms):
-            return f"{LABEL} {AFFINITY}"
+            yield f"{LABEL} {AFFINITY}"
         for taint in node.get("taints") or ():
             if not self._tolerates(taint):
-                return f"{TAINT} {taint.get('key', '')}"
-        return ""
+                yield f"{TAINT} {taint.get('key', '')}"
 
     def _tolerates(self, taint: Mapping[str, Any]) -> bool:
         if taint.get("effect") not in _FORBIDDING:

@@ -13,6 +13,7 @@ from retry.evidence.termination import Termination
 from scheduler.allocation.holdings import nodes_digest, reported_nodes
 from scheduler.allocation.project_troubles import Troubles, project_troubles
 from scheduler.allocation.reservations import reservations_sweep
+from scheduler.core.below import Below, below_of
 from scheduler.locks import HeldLease, leases_of
 from scheduler.models import Executor
 from scheduler.services.leases import lease_keys, leases_delete
@@ -98,6 +99,8 @@ _HEARTBEAT = f"""
         driver = %(driver)s, nodes = coalesce(%(nodes)s::jsonb, nodes),
         nodes_digest = coalesce(%(digest)s, e.nodes_digest),
         node_templates = coalesce(%(templates)s::jsonb, e.node_templates),
+        pod_placing = coalesce(%(placing)s::jsonb, e.pod_placing),
+        extended_tolerations = coalesce(%(extended)s, e.extended_tolerations),
         refusals = CASE WHEN %(nodes)s::jsonb IS NULL THEN e.refusals ELSE '{{}}' END,
         max_sessions = %(max_sessions)s, trouble = %(trouble)s, state_id = %(state_id)s,
         project_troubles = %(project_troubles)s::jsonb, warnings = %(warnings)s::jsonb,
@@ -146,8 +149,10 @@ def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
         **call.model_dump(include={"incarnation", "round", "driver", "state_id", "trouble"}),
         "name": name,
         "nodes": None if nodes is None else json.dumps(nodes),
-        "digest": None if nodes is None else nodes_digest(nodes, templates),
+        "digest": None if nodes is None else nodes_digest(nodes, templates, _pods_of(call)),
         "templates": None if nodes is None else json.dumps(templates),
+        "placing": None if nodes is None else json.dumps(call.pod_placing),
+        "extended": None if nodes is None else call.extended_tolerations,
         "project_troubles": json.dumps(troubles),
         "warnings": json.dumps(call.warnings),
         "max_sessions": call.limits.max_sessions,
@@ -164,6 +169,10 @@ def _record(name: str, call: LeaseCall, troubles: Troubles) -> _Recorded:
     if executor.incarnation == call.incarnation and executor.state_id == call.state_id:
         raise Conflict("a later lease call of this agent was served before this one")
     raise _superseded(name, executor.incarnation)
+
+
+def _pods_of(call: LeaseCall) -> Below:
+    return below_of(call.pod_placing, tolerations=call.extended_tolerations)
 
 
 def lease_silence() -> float:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 from django.db import connection
 
 from podspec.resources import spellings
-from scheduler.allocation.waiting_lines import ask_of
+from scheduler.allocation.waiting_lines import ask_of, placing_text
+from scheduler.core.below import Below, below_of
 from scheduler.core.fit import Ask, Misfit, Room
 from scheduler.core.fit_words import MOST_NAMED, field_of, fits_nowhere, listed
 from sessions_app.db.bulk import array, json_text
@@ -36,6 +37,12 @@ class _Site(NamedTuple):
     """Empty for all projects."""
     called: bool
     """Whether it has ever told its nodes."""
+    below: Below
+
+    def ask(self, asked: Asked) -> Ask:
+        """Return what a session asks for here."""
+        ask = ask_of(asked.resources, asked.pods, asked.pod_spec)
+        return self.below.ask(ask, placing_text(asked.pod_spec))
 
 
 _rooms: dict[str, Room] = {}
@@ -50,7 +57,8 @@ _SITES = """
     SELECT e.name, e.nodes_digest,
         ARRAY(SELECT p.project_id FROM scheduler_executor_projects p WHERE p.executor_id = e.id),
         CASE WHEN e.nodes_digest = ANY(%s::text[]) THEN NULL ELSE e.nodes::text END,
-        e.node_templates::text, e.last_seen_at IS NOT NULL
+        e.node_templates::text, e.last_seen_at IS NOT NULL, e.pod_placing::text,
+        e.extended_tolerations
     FROM scheduler_executor e ORDER BY e.name
 """
 
@@ -107,12 +115,11 @@ def _unfit(asked: Asked, sites: Sequence[_Site]) -> Unfit | None:
 
 
 def _most_memory(asked: Asked, sites: Sequence[_Site]) -> Decimal | None:
-    ask = ask_of(asked.resources, asked.pods, asked.pod_spec)
-    ask = replace(ask, amounts={k: v for k, v in ask.amounts.items() if k != _MEMORY})
-    return max(filter(None, (_most_at(ask, site) for site in sites)), default=None)
+    return max(filter(None, (_most_at(site.ask(asked), site) for site in sites)), default=None)
 
 
 def _most_at(ask: Ask, site: _Site) -> Decimal | None:
+    ask = replace(ask, amounts={k: v for k, v in ask.amounts.items() if k != _MEMORY})
     if not site.digest:
         return _most_here(ask, site.room)
     key = site.digest, frozenset(ask.amounts.items()), ask.pods, ask.rules
@@ -143,7 +150,7 @@ def _misfit(asked: Asked, site: _Site) -> Misfit | None:
     key = site.digest, _text(asked)
     if site.digest and key in _misfits:
         return _misfits[key]
-    misfit = site.room.never(ask_of(asked.resources, asked.pods, asked.pod_spec))
+    misfit = site.room.explained(site.ask(asked))
     if site.digest:
         if len(_misfits) >= _MOST_MISFITS:
             _misfits.clear()
@@ -164,9 +171,10 @@ def _sites() -> list[_Site]:
         cursor.execute(_SITES, [array(known)])
         rows = cursor.fetchall()
     sites = []
-    for name, digest, projects, nodes, templates, called in rows:
+    for name, digest, projects, nodes, templates, called, placing, tolerations in rows:
         room = known[digest] if nodes is None else _room(nodes, templates)
         if digest:
             _rooms[digest] = room
-        sites.append(_Site(name, room, digest, projects, called))
+        below = below_of(json.loads(placing), tolerations=tolerations)
+        sites.append(_Site(name, room, digest, projects, called, below))
     return sites

@@ -7,14 +7,14 @@ from django.db import connection
 from django.db.models import Q
 
 from podspec.resources import Unparsed
-from scheduler.allocation.holdings import leases_held, room_beside
+from scheduler.allocation.holdings import below_at, leases_held, room_beside
 from scheduler.allocation.limits import queue_limit
 from scheduler.allocation.patience import PATIENCE
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.reservations import reservations_of, takers_waiting
 from scheduler.allocation.waiting_lines import MICROSECONDS, ONE, Wish, queue_keys, wish_of
 from scheduler.core.fairshare import Order
-from scheduler.core.fit import ANOTHER_NODE, Misfit, Room
+from scheduler.core.fit import ANOTHER_NODE, Ask, Misfit, Room
 from scheduler.core.fit_words import MOST_NAMED, fits_nowhere, listed, now_words
 from scheduler.models import Avoids, Executor, Preemption, with_nodes_out
 from scheduler.services.silence import silent_before
@@ -193,22 +193,23 @@ def _looks(executors: Sequence[Executor], wish: Wish, session: Session) -> list[
         for key, nodes in kept.items():
             if key in takers:
                 room.keep(nodes, takers[key].ask)
-        now = room.misfit(wish.ask, node)
+        ask = wish.ask_on(below_at(executor))
+        now = room.misfit(ask, node)
         suspect = now is None and _shunned(room, executor, wish, node)
-        exhausted = _templates(executor, wish) if now is not None else []
+        exhausted = _templates(executor, ask) if now is not None else []
         if now is None and sum(each.leases for each in mine) >= executor.max_sessions:
             now = Misfit(SESSIONS, ONE, ONE * 0, ever=True)
-        never = Room(executor.nodes, (), executor.node_templates).misfit(wish.ask, node)
+        never = Room(executor.nodes, (), executor.node_templates).explained(ask, node)
         troubled = executor.project_troubles.get(str(session.project_id), {}).get("trouble", "")
         avoided = executor.name in wish.avoid_executors
         looks.append(_Look(executor, never, now, avoided, troubled, own, suspect, exhausted))
     return looks
 
 
-def _templates(executor: Executor, wish: Wish) -> list[str]:
+def _templates(executor: Executor, ask: Ask) -> list[str]:
     """Return the names of an executor's node templates that could hold a session."""
     declared = executor.node_templates
-    return [each["name"] for each in declared if Room((), (), [each]).never(wish.ask) is None]
+    return [each["name"] for each in declared if Room((), (), [each]).never(ask) is None]
 
 
 def _shunned(room: Room, executor: Executor, wish: Wish, node: str) -> bool:
@@ -216,7 +217,8 @@ def _shunned(room: Room, executor: Executor, wish: Wish, node: str) -> bool:
     suspects = executor.suspect_nodes
     if not suspects or not (wish.retry or executor.avoid_suspects == Avoids.ALL):
         return False
-    return room.misfit(wish.ask, suspects | {node} if node else suspects) is not None
+    ask = wish.ask_on(below_at(executor))
+    return room.misfit(ask, suspects | {node} if node else suspects) is not None
 
 
 def _misfits(looks: Sequence[_Look], asked: Unparsed) -> str:

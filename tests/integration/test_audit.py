@@ -181,6 +181,7 @@ def test_every_column_of_the_configuration_is_told_or_left_out_on_purpose() -> N
                 "warned_at",
             ),
             *("created_at", "refusals", "nodes_digest", "node_templates"),
+            *("pod_placing", "extended_tolerations"),
         },
         "django_celery_beat_periodictask": {
             *("id", "last_run_at", "total_run_count", "date_changed"),

@@ -81,7 +81,7 @@ def test_an_executor_is_made_and_calls_in_with_its_token(api: Api, at: Project) 
         "avoid_suspects": "off",
         "auto_quarantine": False,
         "preemption": "",
-        "labels": {}, "node_templates": [],
+        "labels": {}, "node_templates": [], "pod_placing": {}, "extended_tolerations": False,
         "cordon_reason": "", "draining_since": None,
     }  # fmt: skip
     assert call_in(token) == 200

@@ -16,6 +16,7 @@ from tests.graphs import Graph
 
 LARGE = {"cpu": "16"}
 WHY = "it fits on no executor: one: cpu, of which it needs 16 and the largest node has 4"
+NEAREST = "the nearest, node a, has 8Gi of the 16Gi memory that it needs"
 SETTINGS = "retry-settings/projects/acme/work/"
 
 
@@ -62,7 +63,10 @@ def refuse(level: str = "projects/acme/work", value: bool | None = True) -> Any:
             {"resources": {"requests": {"memory": "64Gi"}}},
             "memory, of which it needs 64Gi and the largest node has 32Gi",
         ),
-        ({"resources": {"cpu": "3", "memory": "16Gi"}}, "no node has all that it needs"),
+        (
+            {"resources": {"cpu": "3", "memory": "16Gi"}},
+            f"no node has all that it needs: 1 of 2 nodes has too little cpu; {NEAREST}",
+        ),
         ({"resources": {"cpu": "2"}, "cluster_size": 9}, "of its 9 pods only 3 fit at once"),
         ({"pod_spec": {"nodeSelector": {"gpu": "a100"}}}, "no node has the label gpu=a100"),
     ],
@@ -79,7 +83,10 @@ def test_a_taint_is_said_as_such(played: Agent, api: Api) -> None:
     played.nodes = [node("a", labels={"gpu": "a100"}, taints=[taint]), node("b")]
     played.lease()
     (why,) = warned(api, pod_spec={"nodeSelector": {"gpu": "a100"}})
-    assert why.endswith("one: no node is without the taint dedicated, which it does not tolerate")
+    assert why.endswith(
+        "one: no node has all that it needs: 1 of 2 nodes has no label gpu=a100; the nearest,"
+        " node a, has the taint dedicated, which it does not tolerate"
+    )
     tolerations = [{"key": "dedicated", "operator": "Exists"}]
     tolerant = {"nodeSelector": {"gpu": "a100"}, "tolerations": tolerations}
     assert warned(api, pod_spec=tolerant) == []

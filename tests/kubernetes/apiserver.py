@@ -42,8 +42,10 @@ class ApiServer:
     """One cluster without nodes. `ADMIN` may do everything; `EXECUTOR` is the token of the service
     account that deploy/kubernetes gives rights. What it does is in the file `audit`."""
 
-    def __init__(self, directory: Path, assets: Path):
+    def __init__(self, directory: Path, assets: Path, *more: str):
+        """`more` are further flags of the API server."""
         self._assets = assets
+        self._more = more
         self.directory = directory
         self._etcd_port, self._peer_port, self.port = free_ports(3)
         self._etcd: subprocess.Popen[bytes] | None = None
@@ -230,6 +232,7 @@ class ApiServer:
             f"--service-account-signing-key-file={key}",
             "--service-account-issuer=https://kubernetes.default.svc",
             "--kubelet-preferred-address-types=InternalIP",
+            *self._more,
         ]
 
 

@@ -322,7 +322,7 @@ def test_a_missing_namespace_is_its_projects_trouble(
     trouble = {"default/elsewhere": session.returned}
     until(lambda: _last_lease(server)["project_troubles"] == trouble)
     probed = api.audit.stat().st_size
-    until(lambda: "dryRun" in api.audit.read_text()[probed:])
+    until(lambda: "reprise-default--elsewhere/pods?dryRun" in api.audit.read_text()[probed:])
     calls = len(server.calls)
     server.wait_for(lambda: len(server.calls) > calls + 1)
     assert _last_lease(server)["project_troubles"] == trouble

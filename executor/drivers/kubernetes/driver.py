@@ -68,6 +68,10 @@ class KubernetesDriver:
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._keeper.nodes.nodes
 
+    @property
+    def extended_tolerations(self) -> bool:
+        return self._keeper.tolerations.added
+
     def refusal(self, spec: Spec) -> str | None:
         """Return None: a session that no pod can be made of is accepted and then ends as
         invalid."""
@@ -85,6 +89,7 @@ class KubernetesDriver:
                 namespace=namespace,
                 refused=self._settings.refused,
                 security=self._settings.security,
+                defaults=self._settings.defaults,
             )
         except pod_manifest.ManifestError as error:
             termination = facts(None, "ValidationError", pod_message=str(error))

@@ -69,6 +69,10 @@ class NodeSurvey:
         else:
             self._failing = False
 
+    def taints(self) -> set[str]:
+        """Return the keys of the taints of all nodes."""
+        return {taint.get("key", "") for each in self.nodes for taint in each.get("taints") or ()}
+
     async def _look(self) -> list[Node]:
         nodes: dict[str, Object] = {}
         async for page in self._cluster.pages("/api/v1/nodes"):

@@ -13,6 +13,7 @@ from executor.clock import boottime
 from executor.drivers.kubernetes.api import Cluster, Listed
 from executor.drivers.kubernetes.api_refusals import Object
 from executor.drivers.kubernetes.error_logging import log_errors, run_until_done
+from executor.drivers.kubernetes.extended_tolerations import ExtendedTolerations
 from executor.drivers.kubernetes.list_watch import pauses
 from executor.drivers.kubernetes.nodes import NodeSurvey
 from executor.drivers.kubernetes.planned_pods import PLAN, PlannedPods, conclusion
@@ -74,6 +75,9 @@ class PodKeeper:
         )
         self._troubles = ClusterTrouble(self._cluster, self._runs.wake_unmade)
         self._classes = PriorityClasses(self._cluster, settings.priority_classes)
+        self.tolerations = ExtendedTolerations(
+            self._cluster, settings.extended_tolerations, self._runs, self.nodes
+        )
         self._creator = PodCreator(
             *(settings, self._cluster, self._calls, self._troubles, self._classes),
             saw=self._saw,
@@ -97,7 +101,7 @@ class PodKeeper:
     @property
     def warnings(self) -> list[str]:
         """Return what is not done as its administrator asked."""
-        return self._classes.warnings
+        return [*self._classes.warnings, *self.tolerations.warnings]
 
     async def serve(self) -> None:
         """Serve until cancelled."""
@@ -110,6 +114,7 @@ class PodKeeper:
                 self._spawn(self._look_after)
                 self._spawn(self.nodes.keep)
                 self._spawn(self._classes.keep)
+                self._spawn(self.tolerations.keep)
         finally:
             await self._cluster.close()
 

@@ -6,7 +6,8 @@ Pure.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from reprise_client.wire import Spec
 
@@ -14,9 +15,11 @@ from executor.drivers.kubernetes import pod_merge, pod_names
 from executor.drivers.protocol import Order
 from podspec import pod_security
 from podspec.mounts import Mount, read_mount
+from podspec.pod_defaults import completed
 from podspec.specification import REFUSED, problem, spec_of
 
 Manifest = dict[str, Any]
+NO_DEFAULTS: Mapping[str, Any] = {}
 
 
 class ManifestError(ValueError):
@@ -39,12 +42,17 @@ def manifests(
     namespace: str,
     refused: Iterable[str] = REFUSED,
     security: str = pod_security.RESTRICTED,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
 ) -> list[Manifest]:
     """Return the pods of an attempt, by rank. `refused` are paths as in `podspec.REFUSED`.
 
-    `security` is one of `pod_security.LEVELS`. Raises `ManifestError`.
+    `security` is one of `pod_security.LEVELS`. `defaults` are the executor's pod defaults, which
+    were checked before. Raises `ManifestError`.
     """
     mounts = _check(order.spec, refused)
+    if defaults:
+        pod_spec = completed(order.spec.get("pod_spec") or {}, defaults)
+        order = replace(order, spec=cast("Spec", {**order.spec, "pod_spec": pod_spec}))
     size = order.spec.get("cluster_size") or 1
     common = {
         "REPRISE_SESSION_ID": order.key.session_id,

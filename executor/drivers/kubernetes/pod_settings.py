@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.access import Access
 from executor.drivers.protocol import PLACEMENT_SECONDS
+from podspec.extended import AUTO
 from podspec.pod_security import RESTRICTED
 
 
@@ -15,6 +17,8 @@ class PodSettings:
     `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever.
     `placement_seconds`: how long a planned node is refused before the run is handed back.
     `security`: one of `podspec.pod_security.LEVELS`.
+    `defaults`: what pods get where sessions say nothing, as `podspec.pod_defaults` has it.
+    `extended_tolerations`: one of `podspec.extended.MODES`.
     `priority_classes`: names of PriorityClasses, by priority class of sessions."""
 
     executor: str
@@ -22,6 +26,8 @@ class PodSettings:
     namespaces: str = pod_names.NAMESPACE_TEMPLATE
     refused: Sequence[str] = ()
     security: str = RESTRICTED
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    extended_tolerations: str = AUTO
     create_namespaces: bool = False
     unconfirmed_after: float = 600.0
     placement_seconds: float = PLACEMENT_SECONDS

@@ -82,6 +82,10 @@ class LocalDriver:
             )
         ]
 
+    @property
+    def extended_tolerations(self) -> bool:
+        return False
+
     def refusal(self, spec: Spec) -> str | None:
         if spec.get("cluster_size", 1) > 1:
             return "the local driver runs sessions of one process only"

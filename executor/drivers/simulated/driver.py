@@ -111,6 +111,10 @@ class SimulatedDriver:
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._cluster.report()
 
+    @property
+    def extended_tolerations(self) -> bool:
+        return False
+
     def refusal(self, spec: Spec) -> str | None:
         try:
             check(spec.get("resources") or {})

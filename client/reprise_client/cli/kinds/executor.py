@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
@@ -144,6 +145,7 @@ def _facts(item: Executor, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "Draining", draining if item.draining_since else ""
     yield "Serves", _served(item)
     yield "Labels", _labels(item.labels)
+    yield "Pods get", _pods_get(item)
     yield "Driver", item.driver
     yield "Incarnation", str(item.incarnation or "")
     yield "Placement", PLACEMENTS.get(item.placement, item.placement)
@@ -239,6 +241,14 @@ def _node_cells(node: ExecutorNode) -> Row:
 def _template_cells(template: ExecutorNodeTemplate) -> Row:
     has, labels = resource_words(template.resources), _labels(template.labels)
     return [template.name, has, labels, _taints(template.taints), str(template.max)]
+
+
+def _pods_get(item: Executor) -> str:
+    """Return what pods get that decides on their nodes and that their sessions do not say."""
+    texts = [f"{name}: {json.dumps(value)}" for name, value in item.pod_placing.items()]
+    if item.extended_tolerations:
+        texts.append("tolerations for extended resources, from the cluster")
+    return "; ".join(texts)
 
 
 def _labels(labels: Mapping[str, str]) -> str:
