@@ -371,6 +371,7 @@ class Agent:
             *(run.key, lease["spec"], lease["environ"], run.files, avoid, secrets, nodes, left_out),
             priority_class=lease.get("priority_class", ""),
             node_labels=lease.get("node_labels") or {},
+            pod_defaults=lease.get("pod_defaults") or {},
         )
         self._driver.start(order)
 

@@ -326,6 +326,8 @@ class LeasedSession:
     avoid_nodes: list[str] = field(default_factory=list)
     nodes: list[str]
     node_labels: dict[str, str] = field(default_factory=dict)
+    pod_defaults: dict[str, Any] = field(default_factory=dict)
+    """What pods get from its project where the session says nothing."""
     spec: LeasedSpec
 
 

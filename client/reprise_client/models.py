@@ -594,7 +594,8 @@ class RetryDefaults(Versioned):
 class RetrySettings(Versioned):
     """The settings of a scope, and those in effect, which include the scopes above.
 
-    Optional fields exist only for the cluster; `breaker` exists for projects, too.
+    Optional fields exist only for the cluster; `breaker` exists for projects, too, and
+    `pod_defaults` for projects only.
     """
 
     scope: str = ""
@@ -608,6 +609,7 @@ class RetrySettings(Versioned):
     retries_per_minute: int | None = None
     queue_retries_per_minute: int | None = None
     breaker: BreakerRule | None = None
+    pod_defaults: dict[str, Any] | None = None
     updated_at: datetime | None = None
 
 

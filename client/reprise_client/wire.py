@@ -45,7 +45,8 @@ class Spec(TypedDict):
 class Lease(TypedDict):
     """A lease. `avoid_node` is a node that the session should avoid, "" for none. `nodes` are those
     on which it must run, one a rank; empty or absent if the executor chooses, which then also
-    leaves out `avoid_nodes`. `node_labels` are labels that its nodes must have. `priority_class` is
+    leaves out `avoid_nodes`. `node_labels` are labels that its nodes must have. `pod_defaults`
+    are what its pods get from its project where it says nothing. `priority_class` is
     absent from older servers."""
 
     session_id: str
@@ -60,6 +61,7 @@ class Lease(TypedDict):
     avoid_nodes: NotRequired[list[str]]
     nodes: NotRequired[list[str]]
     node_labels: NotRequired[dict[str, str]]
+    pod_defaults: NotRequired[dict[str, Any]]
     spec: Spec
 
 

@@ -32,7 +32,7 @@ class Order:
     of them cannot take it after all, the run ends as `UNSTARTED`, with the name of that node. A
     driver that chooses takes none of `avoid_nodes`, and only nodes with all `node_labels`: the
     cluster may have to add them. `priority_class` is the name of its class, "" if the server did
-    not name it.
+    not name it. `pod_defaults` are those of its project, for drivers that make pods.
     """
 
     key: LeaseKey
@@ -45,6 +45,7 @@ class Order:
     avoid_nodes: Sequence[str] = ()
     priority_class: str = ""
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    pod_defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from django.conf import settings
 
 from scheduler.allocation.holdings import below_at
-from scheduler.allocation.waiting_lines import Wish
+from scheduler.allocation.waiting_lines import BusyQueue, Wish
 from scheduler.core.below import Below
 from scheduler.core.fit import Room
 from scheduler.models import Executor, with_nodes_out
@@ -27,17 +27,17 @@ class Alternatives:
         self._labels: dict[str, dict[str, str]] = {}
         self._below: dict[str, Below] = {}
 
-    def could_ever_run(self, project_id: int, wish: Wish) -> bool:
+    def could_ever_run(self, queue: BusyQueue, wish: Wish) -> bool:
         """Return whether another executor that the wish does not avoid could run it when empty."""
-        serving = {*self._by_project[None], *self._by_project[project_id]}
-        names = serving.difference(self._troubled[project_id])
+        serving = {*self._by_project[None], *self._by_project[queue.project_id]}
+        names = serving.difference(self._troubled[queue.project_id])
         return any(
-            name in self._empty and wish.takes(self._labels[name]) and self._fits(name, wish)
+            name in self._empty and wish.takes(self._labels[name]) and self._fits(name, queue, wish)
             for name in names.difference(wish.avoid_executors)
         )
 
-    def _fits(self, name: str, wish: Wish) -> bool:
-        ask, node = wish.ask_on(self._below[name]), wish.node_avoided_on(name)
+    def _fits(self, name: str, queue: BusyQueue, wish: Wish) -> bool:
+        ask, node = wish.ask_on(self._below[name].under(queue.placing)), wish.node_avoided_on(name)
         return self._empty[name].misfit(ask, node) is None
 
     @cached_property

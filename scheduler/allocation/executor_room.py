@@ -38,7 +38,7 @@ class Site:
         self._below = below_at(executor)
         self._room = room
         self._alternatives = alternatives
-        self._misfits: dict[tuple[int, Avoid], Misfit | None] = {}
+        self._misfits: dict[tuple[int, str, Avoid], Misfit | None] = {}
         self._spots: dict[WaitingLine, tuple[Ask, Avoid]] = {}
         self._nodes_avoided: dict[WaitingLine, str] = {}
         self._relented: set[WaitingLine] = set()
@@ -59,14 +59,14 @@ class Site:
         if not wish.takes(self._labels):
             return None
         node = self._node_to_avoid(queue, key, wish)
-        misfit = self._misfit(key, wish, node)
+        misfit = self._misfit(queue, key, wish, node)
         if misfit is not None and not misfit.ever:
             return None
         line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, pool))
         avoid = self._avoid(node, wish)
-        self._spots[line], self._nodes_avoided[line] = (wish.ask_on(self._below), avoid), node
+        self._spots[line], self._nodes_avoided[line] = (self._ask(queue, wish), avoid), node
         if misfit is None and not self._leaves_to_others(queue, wish):
-            if avoid == node or self._misfit(key, wish, avoid) is None:
+            if avoid == node or self._misfit(queue, key, wish, avoid) is None:
                 return line
             self.hesitant.append((queue, line))
         self.left_waiting += 1
@@ -167,28 +167,26 @@ class Site:
             return node
         return self._suspects | {node} if node else self._suspects
 
-    def _misfit(self, key: int, wish: Wish, avoid: Avoid) -> Misfit | None:
-        if (key, avoid) not in self._misfits:
-            self._misfits[key, avoid] = self._room.misfit(wish.ask_on(self._below), avoid)
-        return self._misfits[key, avoid]
+    def _misfit(self, queue: BusyQueue, key: int, wish: Wish, avoid: Avoid) -> Misfit | None:
+        place = key, queue.placing, avoid
+        if place not in self._misfits:
+            self._misfits[place] = self._room.misfit(self._ask(queue, wish), avoid)
+        return self._misfits[place]
+
+    def _ask(self, queue: BusyQueue, wish: Wish) -> Ask:
+        return wish.ask_on(self._below.under(queue.placing))
 
     def _leaves_to_others(self, queue: BusyQueue, wish: Wish) -> bool:
         """Return whether the wish avoids this executor and another one could run it."""
-        return self._name in wish.avoid_executors and self._alternatives.could_ever_run(
-            queue.project_id, wish
-        )
+        return self._name in wish.avoid_executors and self._alternatives.could_ever_run(queue, wish)
 
     def _node_to_avoid(self, queue: BusyQueue, key: int, wish: Wish) -> str:
         """Return the node here that the line avoids; "" if no other place could run it."""
         node = wish.node_avoided_on(self._name) if wish.node else ""
         if not node:
             return ""
-        misfit = self._misfit(key, wish, node)
-        if (
-            misfit is None
-            or misfit.ever
-            or self._alternatives.could_ever_run(queue.project_id, wish)
-        ):
+        misfit = self._misfit(queue, key, wish, node)
+        if misfit is None or misfit.ever or self._alternatives.could_ever_run(queue, wish):
             return node
         return ""
 

@@ -118,7 +118,7 @@ def heads_without_room(
             wish = wishes.get(key)
             if wish is None or limits.exceeded(queue.id, wish.taken):
                 continue
-            ask = wish.ask_on(below)
+            ask = wish.ask_on(below.under(queue.placing))
             avoid = _waits_for_room(executor, free, wish, ask)
             if avoid is not None:
                 line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, limits.pool))

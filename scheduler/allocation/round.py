@@ -168,10 +168,11 @@ class Allocation:
 
     def _room(self) -> Room:
         room, below = room_beside(self._executor, self._held), below_at(self._executor)
+        placing = {queue.id: queue.placing for queue in self._queues}
         for session in self.sessions:
-            ask = self._wishes[self.keys[session.id]].ask_on(below)
-            nodes, template = self.nodes.get(session.id, ()), self.templates.get(session.id, "")
-            room.take(ask, nodes=nodes, template=template)
+            ask = self._wishes[self.keys[session.id]].ask_on(below.under(placing[session.queue_id]))
+            template = self.templates.get(session.id, "")
+            room.take(ask, nodes=self.nodes.get(session.id, ()), template=template)
         return room
 
     @cached_property

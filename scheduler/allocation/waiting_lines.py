@@ -35,6 +35,8 @@ class BusyQueue(NamedTuple):
     factor: float
     resource_limits: dict[str, Any]
     keys: list[int]
+    placing: str = ""
+    """What the pod defaults of its project say of nodes, as JSON text; "" for nothing."""
 
 
 class Wish(NamedTuple):
@@ -94,8 +96,10 @@ _QUEUES = """
             WHERE phase = 'waiting' AND queue_id > b.queue_id ORDER BY queue_id LIMIT 1)
         FROM busy b WHERE b.queue_id IS NOT NULL
     )
-    SELECT q.id, q.project_id, q.priority_factor, q.resource_limits::text
+    SELECT q.id, q.project_id, q.priority_factor, q.resource_limits::text,
+        coalesce(d.pod_defaults::text, '')
     FROM busy b JOIN sessions_app_queue q ON q.id = b.queue_id
+    LEFT JOIN sessions_app_retrysettings d ON d.project_id = q.project_id
     WHERE NOT q.cordoned
         AND (%(projects)s::bigint[] IS NULL OR q.project_id = ANY(%(projects)s::bigint[]))
         AND q.project_id <> ALL(%(without)s::bigint[])
@@ -129,7 +133,7 @@ def busy_queues(projects: list[int] | None, *, without: Sequence[int] = ()) -> l
     with connection.cursor() as cursor:
         cursor.execute(_QUEUES, {"projects": projects, "without": list(without)})
         found = {
-            row[0]: BusyQueue(row[0], row[1], row[2], _limits(row[3]), [])
+            row[0]: BusyQueue(row[0], row[1], row[2], _limits(row[3]), [], _placing(row[4]))
             for row in cursor.fetchall()
         }
     if not found:
@@ -155,6 +159,11 @@ def _read_keys(found: dict[int, BusyQueue], queues: Iterable[int], first: int, m
 @lru_cache(maxsize=4096)
 def _limits(text: str) -> dict[str, Any]:
     return dict(json.loads(text))
+
+
+@lru_cache(maxsize=1024)
+def _placing(pod_defaults: str) -> str:
+    return placing_text(json.loads(pod_defaults)) if pod_defaults else ""
 
 
 _ASKED = """c.resources::text, c.cluster_size, c.pod_spec::text, s.avoid_node,
@@ -226,19 +235,25 @@ def _rules(pod_spec: str) -> tuple[NodeRules, str]:
 
 
 _WISH = f"""
-    SELECT {_ASKED}
+    SELECT {_ASKED}, d.pod_defaults::text
     FROM sessions_app_session s JOIN sessions_app_sessionspec c ON c.id = s.spec_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id AND s.avoid_node <> ''
+    LEFT JOIN sessions_app_retrysettings d ON d.project_id = s.project_id
     WHERE s.id = %s
 """
 
 
 def wish_of(session_id: UUID) -> Wish | None:
-    """Return what one session asks for; None if it is gone."""
+    """Return what one session asks for with the pod defaults of its project; None if it is
+    gone."""
     with connection.cursor() as cursor:
         cursor.execute(_WISH, [session_id])
         row = cursor.fetchone()
-    return None if row is None else _wish(row)
+    if row is None:
+        return None
+    wish = _wish(row[:-1])
+    below = Below().under(_placing(row[-1] or ""))
+    return wish._replace(ask=wish.ask_on(below), placing=below.text(wish.placing))
 
 
 def queue_keys(queue_id: int) -> list[int]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from podspec.extended import is_extended, tolerations_for
-from podspec.pod_defaults import completed
+from podspec.pod_defaults import completed, placing_of
 from scheduler.core.fit import Ask
 from scheduler.core.node_rules import NodeRules, node_rules
 
@@ -25,6 +25,10 @@ class Below(NamedTuple):
     def under(self, own: str) -> "Below":
         """Return the same with the defaults of a project, which win; "" for none."""
         return self._replace(defaults=(own, *self.defaults)) if own else self
+
+    def text(self, own: str) -> str:
+        """Return `own`, as in `ask`, with these defaults below it."""
+        return json.dumps(placing_of(_completed(own, self.defaults))) if self.defaults else own
 
     def ask(self, ask: Ask, own: str) -> Ask:
         """Return what a session asks for here; `own` is what its pod specification says of nodes,
@@ -46,7 +50,12 @@ NOTHING_BELOW = Below()
 @lru_cache(maxsize=4096)
 def _rules(own: str, defaults: Sequence[str], added: Sequence[str]) -> NodeRules:
     # Equal texts get the same rules, by which rooms remember where nothing is free.
-    layers = [json.loads(each) for each in defaults]
-    spec = completed(json.loads(own) if own else {}, *layers)["spec"]
+    spec = _completed(own, defaults)
     tolerations = [*(spec.get("tolerations") or ()), *tolerations_for(added)]
     return node_rules({**spec, "tolerations": tolerations})
+
+
+def _completed(own: str, defaults: Sequence[str]) -> dict[str, Any]:
+    layers = [json.loads(each) for each in defaults]
+    spec: dict[str, Any] = completed(json.loads(own) if own else {}, *layers)["spec"]
+    return spec

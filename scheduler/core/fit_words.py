@@ -37,7 +37,8 @@ def listed(texts: Sequence[str], of: int) -> str:
 
 def never_words(misfit: Misfit, asked: Unparsed) -> str:
     """Return why not even empty nodes could hold a session."""
-    lacks, (about, _, what) = misfit.lacks, misfit.resource.partition(" ")
+    lacks = misfit.lacks
+    about, _, what = (lacks.most if lacks and lacks.common else misfit.resource).partition(" ")
     if about in _KINDS and (lacks is None or lacks.common):
         return _none_words(about, what)
     if about in _KINDS or misfit.resource == ONE_NODE:

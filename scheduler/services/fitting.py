@@ -3,13 +3,14 @@ memory they could have there."""
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 
+from podspec.pod_defaults import completed
 from podspec.resources import spellings
 from scheduler.allocation.waiting_lines import ask_of, placing_text
 from scheduler.core.below import Below, below_of
@@ -58,7 +59,10 @@ _SITES = """
         ARRAY(SELECT p.project_id FROM scheduler_executor_projects p WHERE p.executor_id = e.id),
         CASE WHEN e.nodes_digest = ANY(%s::text[]) THEN NULL ELSE e.nodes::text END,
         e.node_templates::text, e.last_seen_at IS NOT NULL, e.pod_placing::text,
-        e.extended_tolerations
+        e.extended_tolerations,
+        (SELECT json_object_agg(d.project_id, d.pod_defaults)
+            FROM sessions_app_retrysettings d
+            WHERE d.project_id = ANY(%s::bigint[]) AND d.pod_defaults IS NOT NULL)::text
     FROM scheduler_executor e ORDER BY e.name
 """
 
@@ -83,8 +87,9 @@ def _of_each(
     asked: Sequence[Asked], find: Callable[[Asked, Sequence[_Site]], Found]
 ) -> list[Found]:
     """Return what is found for each session on the executors of its project."""
-    sites = _sites()
+    sites, defaults = _sites({each.project_id for each in asked})
     found: dict[tuple[int, str], Found] = {}
+    asked = [_completed(each, defaults) for each in asked]
     for each in asked:
         key = each.project_id, _text(each)
         if key not in found:
@@ -162,19 +167,27 @@ def _room(nodes: str, templates: str) -> Room:
     return Room(json.loads(nodes), (), json.loads(templates))
 
 
-def _sites() -> list[_Site]:
-    """Return the executors, by name."""
+def _completed(asked: Asked, defaults: Mapping[str, Any]) -> Asked:
+    """Return what a session asks for with the pod defaults of its project."""
+    below = defaults.get(str(asked.project_id))
+    if below is None:
+        return asked
+    return asked._replace(pod_spec=completed(asked.pod_spec or {}, below))
+
+
+def _sites(projects: Collection[int]) -> tuple[list[_Site], dict[str, Any]]:
+    """Return the executors, by name, and the pod defaults of these projects, by their ids."""
     if len(_rooms) > _MOST_ROOMS:
         _rooms.clear()
     known = dict(_rooms)
     with connection.cursor() as cursor:
-        cursor.execute(_SITES, [array(known)])
+        cursor.execute(_SITES, [array(known), array(projects)])
         rows = cursor.fetchall()
     sites = []
-    for name, digest, projects, nodes, templates, called, placing, tolerations in rows:
+    for name, digest, served, nodes, templates, called, placing, tolerations, _ in rows:
         room = known[digest] if nodes is None else _room(nodes, templates)
         if digest:
             _rooms[digest] = room
         below = below_of(json.loads(placing), tolerations=tolerations)
-        sites.append(_Site(name, room, digest, projects, called, below))
-    return sites
+        sites.append(_Site(name, room, digest, served, called, below))
+    return sites, json.loads(rows[0][-1] or "{}") if rows else {}

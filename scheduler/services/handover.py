@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
+from podspec.specification import spec_of
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
@@ -40,6 +41,8 @@ class _Row(NamedTuple):
     dependencies: str | None
     """What its chain waited for, as JSON text; None if it did not wait."""
     priority_class: str | None
+    pod_defaults: str
+    """The pod defaults of its project as JSON text; "" for none."""
     spec: str
 
 
@@ -52,7 +55,7 @@ _READ = f"""
             SELECT json_agg(json_build_object('id', coalesce(e.tip_id, e.on_root), 'creation_id',
                 e.creation_id, 'status', e.status, 'exit_code', e.exit_code) ORDER BY e.place)::text
             FROM sessions_app_dependency e WHERE e.root_id = s.root_id) END,
-        k.name,
+        k.name, coalesce(o.pod_defaults::text, ''),
         json_build_object(
             'image', c.image, 'command', c.command, 'environ', c.environ,
             'resources', c.resources, 'mounts', c.mounts, 'cluster_size', c.cluster_size,
@@ -64,6 +67,7 @@ _READ = f"""
     JOIN sessions_app_project p ON p.id = s.project_id
     JOIN sessions_app_domain d ON d.id = p.domain_id
     JOIN sessions_app_queue q ON q.id = s.queue_id
+    LEFT JOIN sessions_app_retrysettings o ON o.project_id = s.project_id
     LEFT JOIN sessions_app_session f ON f.id = s.parent_id
     LEFT JOIN sessions_app_priorityclass k ON k.value = {_CLASS}
     WHERE s.id = ANY({FEW_IDS})
@@ -134,8 +138,18 @@ def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
         avoid_nodes=places.left_out.get(row.id, []),
         nodes=places.nodes.get(row.id, []),
         node_labels=places.selectors.get(row.id, {}),
+        pod_defaults=_pod_defaults(row) if row.pod_defaults else {},
         spec=(_short_spec if short else _spec)(row.name, row.spec),
     )
+
+
+def _pod_defaults(row: _Row) -> dict[str, Any]:
+    defaults: dict[str, Any] = json.loads(row.pod_defaults)
+    if row.secret_environ is None:
+        return defaults
+    # By labels and annotations injectors put containers into pods. Who sets them for a project must
+    # not choose what runs beside the secrets of others.
+    return {"spec": {name: each for name, each in spec_of(defaults).items() if name != "metadata"}}
 
 
 def _spec(name: str, text: str) -> LeasedSpec:

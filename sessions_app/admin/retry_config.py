@@ -32,6 +32,7 @@ from sessions_app.forms import defaults
 from sessions_app.forms.defaults import DefaultsForm
 from sessions_app.forms.json_settings import BREAKER, breaker_field, budget_field
 from sessions_app.forms.limits import LimitField
+from sessions_app.forms.pod_defaults import PODS, PodDefaultsField
 from sessions_app.forms.queues import policies_offered
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.in_force.layers import bound_layers, policy_layers
@@ -51,7 +52,8 @@ from sessions_app.services.resources.retry_config import (
 )
 
 MOST = 1_000_000
-CLUSTERS = [name for name in SETTINGS if name not in {*EVERYWHERE, BREAKER}]
+_LINES = UnfoldAdminTextareaWidget(attrs={"rows": 3, "class": "yaml-text"})
+CLUSTERS = [name for name in SETTINGS if name not in {*EVERYWHERE, BREAKER, PODS}]
 _PLACES: dict[str, Callable[[], QuerySet[Any]]] = {"domain": domains_all, "project": projects_all}
 
 
@@ -246,15 +248,15 @@ class SwitchForm(forms.Form):
         ),
     )
 
-    retry_budget = budget_field(
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "class": "yaml-text"})
-    )
-    breaker = breaker_field(
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "class": "yaml-text"})
-    )
+    retry_budget = budget_field(widget=_LINES)
+    breaker = breaker_field(widget=_LINES)
+
+    pod_defaults = PodDefaultsField()
 
     def __init__(self, scope: ConfigScope, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        if scope.project is None:
+            del self.fields[PODS]
         if scope.domain is not None:
             del self.fields[BREAKER]  # a domain has none
         if scope != ConfigScope():

@@ -221,6 +221,9 @@ class RetrySettings(models.Model):
     """The `BreakerRule` of the cluster or of a project; null: none. A domain has none."""
     retry_budget = models.JSONField(null=True, blank=True)
     """The shared retry budget of the scope: the fields of `SharedBudget`; null: none."""
+    pod_defaults = models.JSONField(null=True, blank=True)
+    """What pods of a project get where their sessions say nothing: `podspec/pod_defaults.py`; null:
+    nothing. Only projects have some."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -39,6 +39,7 @@ TABS = (
     Tab("Defaults", "project"),
     Tab("Policies", "project-policies", below="project-polic"),
     Tab("Queues", "project-queues", Action.QUEUE_READ, below="project-queue"),
+    Tab("Pods", "project-pods", below="project-pods"),
     Tab("Failures", "project-failures", Action.FAILURE_READ, below="project-failure"),
     Tab("Worth", "project-worth", below="project-worth"),
     Tab("Schedules", "project-schedules", Action.SCHEDULE_READ, below="project-schedule"),

@@ -29,7 +29,7 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r"give either a domain or a project", "one of two, as above"),
     (_NOT_ACCEPTED, r"needs a matcher, at least one of", "one of some, as above"),
     (_NOT_ACCEPTED, r"only a domain can have a domain admin", "depends on the other field"),
-    (_NOT_ACCEPTED, r"can only be set for the cluster", "one body for three levels"),
+    (_NOT_ACCEPTED, r"can only be set for (the cluster|a project)", "one body for three levels"),
     (_NOT_ACCEPTED, r"is in domain \w+, not in the given domain", "two fields contradict"),
     (_NOT_ACCEPTED, r"or given with its domain", "depends on the other parameter"),
     (
@@ -81,7 +81,7 @@ EXPECTED: list[tuple[str, str, str]] = [
     (_NOT_ACCEPTED, r"a quantity must be less than 2\^63", "its text is short, its value is not"),
     (
         _NOT_ACCEPTED,
-        r'"(pod_spec|[^"]*mounts[^"]*)": \[',
+        r'"(pod_spec|pod_defaults|pod_placing|[^"]*mounts[^"]*)": \[',
         "a pod is checked by Kubernetes' own rules",
     ),
     (_NOT_ACCEPTED, r"there are no events of the type", "types end with a * or are of a long list"),

@@ -214,3 +214,11 @@ def test_a_template_can_be_the_nearest_node() -> None:
     assert misfit is not None
     told = never_words(misfit, GPU)
     assert "the nearest, a node of template gpu, has the taint nvidia.com/gpu" in told
+
+
+def test_of_several_labels_the_one_that_all_nodes_lack_is_named() -> None:
+    nodes = [node("a"), node("b", labels={"pool": "x"})]
+    ask = Ask({}, rules=node_rules({"nodeSelector": {"pool": "x", "zone": "far"}}))
+    misfit = Room(nodes, ()).explained(ask)
+    assert misfit is not None
+    assert never_words(misfit, {}) == "no node has the label zone=far"

@@ -15,7 +15,7 @@ from executor.drivers.kubernetes import pod_merge, pod_names
 from executor.drivers.protocol import Order
 from podspec import pod_security
 from podspec.mounts import Mount, read_mount
-from podspec.pod_defaults import completed
+from podspec.pod_defaults import completed, default_problem
 from podspec.specification import REFUSED, problem, spec_of
 
 Manifest = dict[str, Any]
@@ -50,8 +50,11 @@ def manifests(
     were checked before. Raises `ManifestError`.
     """
     mounts = _check(order.spec, refused)
-    if defaults:
-        pod_spec = completed(order.spec.get("pod_spec") or {}, defaults)
+    projects = order.pod_defaults
+    if wrong := default_problem(projects, refused):
+        raise ManifestError(f"pod_defaults of its project: {wrong}")
+    if projects or defaults:
+        pod_spec = completed(order.spec.get("pod_spec") or {}, projects, defaults)
         order = replace(order, spec=cast("Spec", {**order.spec, "pod_spec": pod_spec}))
     size = order.spec.get("cluster_size") or 1
     common = {

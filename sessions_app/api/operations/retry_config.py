@@ -19,6 +19,7 @@ from retry.engine.decide import Mode
 from retry.engine.decision import GLOBAL_MAX_RETRIES
 from retry.policies.inline import MAX_RETRIES, Bounds, InlinePolicy
 from retry.policies.shared_budget import SharedBudget
+from sessions_app.api.requests.pod_defaults import pod_defaults as pod_defaults_read
 from sessions_app.api.requests.queries import lowered
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
@@ -99,6 +100,9 @@ class SettingsBody(StrictModel):
     retry_budget: SharedBudget | None = None
     """The most automatic retries of the scope within a window. Fields that are not sent get the
     shipped values; null removes it."""
+    pod_defaults: Annotated[dict[str, Any], AfterValidator(pod_defaults_read)] | None = None
+    """What pods get where their sessions say nothing: some fields of a `pod_spec`. Of a project
+    only. Null: nothing."""
 
 
 READ = {
@@ -182,7 +186,10 @@ def settings_delete(actor: Actor, names: Mapping[str, str], expected: Expected |
     settings_store(actor, names, {}, expected, keep=False)
 
 
-_ELSEWHERE = {"breaker": "can only be set for the cluster, a project or a queue"}
+_ELSEWHERE = {
+    "breaker": "can only be set for the cluster, a project or a queue",
+    "pod_defaults": "can only be set for a project",
+}
 
 
 def _settings(scope: ConfigScope, asked: SettingsBody, only: Collection[str]) -> dict[str, Any]:
@@ -191,15 +198,15 @@ def _settings(scope: ConfigScope, asked: SettingsBody, only: Collection[str]) ->
         sent["breaker"] = sent["breaker"].model_dump()
     if asked.retry_budget is not None and "retry_budget" in sent:
         sent["retry_budget"] = asked.retry_budget.stored()
+    if "default_policy" in sent:
+        sent["default_policy"] = sent["default_policy"] or ""
+    own = EVERYWHERE | {"breaker", "pod_defaults"} if scope.project else EVERYWHERE
     if scope.name == "cluster":
-        if "default_policy" in sent:
-            sent["default_policy"] = sent["default_policy"] or ""
-        return sent
-    own = EVERYWHERE | {"breaker"} if scope.project else EVERYWHERE
+        own = frozenset(SETTINGS) - {"pod_defaults"}
     errors = {
         name: [_ELSEWHERE.get(name, "can only be set for the cluster")]
         for name, value in sent.items()
-        if name not in own and name in asked.model_fields_set and value is not None
+        if name not in own and name in asked.model_fields_set and getattr(asked, name) is not None
     }
     if errors:
         raise InvalidInput(errors)

@@ -60,6 +60,8 @@ def settings_json(scope: ConfigScope, row: RetrySettings | None) -> dict[str, An
     }
     if scope.domain is None:
         body["breaker"] = row.breaker if row else None
+    if scope.project is not None:
+        body["pod_defaults"] = row.pod_defaults if row else None
     if scope.name == "cluster":
         body["global_max_retries"] = row.most_retries if row else GLOBAL_MAX_RETRIES
         body["default_policy"] = (row.default_policy or None) if row else None

@@ -374,7 +374,8 @@ class Defaults(BaseModel):
 class Settings(BaseModel):
     """The settings of a scope, and those in effect, which include the scopes above.
 
-    Optional fields exist only for the cluster; `breaker` exists for projects, too.
+    Optional fields exist only for the cluster; `breaker` exists for projects, too, and
+    `pod_defaults` for projects only.
     """
 
     scope: str
@@ -394,6 +395,8 @@ class Settings(BaseModel):
     queue_retries_per_minute: int | None = None
     breaker: BreakerRule | None = None
     """When retries of a failure wait because many chains fail with it; null: never."""
+    pod_defaults: dict[str, Any] | None = None
+    """What pods of the project get where their sessions say nothing; null: nothing."""
     updated_at: datetime | None
 
 

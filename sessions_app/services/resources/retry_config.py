@@ -32,6 +32,7 @@ SETTINGS = (
     "refuse_unfittable",
     "breaker",
     "retry_budget",
+    "pod_defaults",
 )
 EVERYWHERE = frozenset({"mode", "refuse_unfittable", "retry_budget"})
 """The settings that each scope has; the others are the cluster's."""
@@ -110,6 +111,8 @@ class SettingsValues(TypedDict, total=False):
     """A `BreakerRule`, of the cluster or of a project."""
     retry_budget: dict[str, Any] | None
     """The fields of `SharedBudget`, all of them; null: none."""
+    pod_defaults: dict[str, Any] | None
+    """Pod defaults of a project; null: none."""
 
 
 def retry_settings_put(

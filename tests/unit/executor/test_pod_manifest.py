@@ -584,3 +584,26 @@ def test_secrets_are_named_and_never_told() -> None:
         False,
         False,
     ]
+
+
+def test_the_defaults_of_a_project_are_between_the_session_and_the_executor() -> None:
+    projects = {"metadata": {"labels": {"a": "project", "b": "project"}},
+                "spec": {"nodeSelector": {"x": "project", "y": "project"}}}  # fmt: skip
+    executors = {"metadata": {"labels": {"b": "executor", "c": "executor"}},
+                 "spec": {"nodeSelector": {"y": "executor", "z": "executor"}}}  # fmt: skip
+    asked = replace(order(pod_spec={"nodeSelector": {"x": "own"}}), pod_defaults=projects)
+    (made,) = pods(asked, defaults=executors)
+    assert made["spec"]["nodeSelector"] == {"x": "own", "y": "project", "z": "executor"}
+    labels = made["metadata"]["labels"]
+    assert [labels[name] for name in "abc"] == ["project", "project", "executor"]
+
+
+def test_defaults_of_a_project_that_the_executor_refuses_end_its_sessions() -> None:
+    asked = replace(order(), pod_defaults={"runtimeClassName": "gvisor"})
+    with pytest.raises(ManifestError) as refused:
+        pods(asked, refused=[*REFUSED, "runtimeClassName"])
+    told = "pod_defaults of its project: runtimeClassName: is refused here"
+    assert str(refused.value) == told
+    # Its own may have what it refuses to others.
+    (made,) = pods(order(), refused=["runtimeClassName"], defaults={"runtimeClassName": "gvisor"})
+    assert made["spec"]["runtimeClassName"] == "gvisor"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 
 LAYER = ("policy", "bounds")
 SPEC = (*LAYER, "settings")
-SETTINGS = ("refuse_unfittable", "breaker", "retry_budget", "global_max_retries")
+SETTINGS = (
+    *("refuse_unfittable", "breaker", "retry_budget", "global_max_retries"),
+    "pod_defaults",
+)
 
 
 class DefaultsKind(Kind["RetryDefaults"]):
@@ -128,6 +132,7 @@ class DefaultsKind(Kind["RetryDefaults"]):
                     ("Changed", when(item.updated_at, now) or "never"),
                     ("Retries", _switch(settings)),
                     ("Submissions", _unfittable(settings)),
+                    ("Pods get", _pods_get(settings)),
                     *(_limits(settings) if scope == Scope() else ()),
                 ]
             ),
@@ -169,6 +174,10 @@ def _unfittable(settings: RetrySettings) -> str:
     told = "refused" if settings.effective_refuse_unfittable else "accepted with a warning"
     inherited = "" if settings.refuse_unfittable is not None else ", by a scope above or by default"
     return f"{told} if they fit on no executor{inherited}"
+
+
+def _pods_get(settings: RetrySettings) -> str:
+    return json.dumps(settings.pod_defaults) if settings.pod_defaults else ""
 
 
 def _set(client: Client, settings: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
