@@ -36,18 +36,38 @@ def groups(resources: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def check(resources: object) -> None:
     """Raise ValueError, in words for the user, unless these are valid resources of a session."""
+    for group in _groups_given(resources):
+        for name, amount in group.items():
+            try:
+                parse_resource(amount)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+
+
+def sensible_check(resources: object) -> None:
+    """Raise ValueError as `check`, and for amounts that are valid but cannot be meant."""
+    given = _groups_given(resources)
+    for group in given:
+        amounts_check(group)
+    if len(given) < len(GROUPS):
+        return
+    wanted, limits = given
+    for name in wanted.keys() & limits.keys():
+        if parse_resource(wanted[name]) > parse_resource(limits[name]):
+            why = f"the request of {wanted[name]} is above its limit of {limits[name]}"
+            raise ValueError(f"{name}: {why}")
+
+
+def _groups_given(resources: object) -> list[Mapping[str, Any]]:
+    """Return the plain amounts, or those of each group that is given. Raises ValueError."""
     if not isinstance(resources, Mapping):
         raise ValueError("must be an object of resource names and quantities")
     if grouped(resources) and resources.keys() - set(GROUPS):
         raise ValueError("give either plain amounts, or 'requests' and 'limits', not both")
-    for group in [resources[name] for name in GROUPS if name in resources] or [resources]:
-        if not isinstance(group, Mapping):
-            raise ValueError("'requests' and 'limits' must be objects")
-        amounts_check(group)
-    for name, wanted in groups(resources)["requests"].items():
-        most = groups(resources)["limits"].get(name)
-        if most is not None and parse_resource(wanted) > parse_resource(most):
-            raise ValueError(f"{name}: the request of {wanted} is above its limit of {most}")
+    found = [resources[name] for name in GROUPS if name in resources] or [resources]
+    if not all(isinstance(group, Mapping) for group in found):
+        raise ValueError("'requests' and 'limits' must be objects")
+    return found
 
 
 def amounts_check(amounts: Mapping[str, Any]) -> None:

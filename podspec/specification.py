@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 from podspec.refusals import REFUSED, refusal, refused_paths, values
-from podspec.resources import GROUPS, check
+from podspec.resources import GROUPS, sensible_check
 from podspec.unseen import UNSEEN, has_unseen
 
 __all__ = ["MAIN", "REFUSED", "main_index", "problem", "refused_paths", "spec_of"]
@@ -82,7 +82,7 @@ def _amiss(spec: Mapping[str, Any]) -> str | None:
         for place, resources in values(spec, f"{kind}.resources"):
             asked = resources if isinstance(resources, Mapping) else {}
             try:
-                check({group: asked[group] for group in GROUPS if asked.get(group)})
+                sensible_check({group: asked[group] for group in GROUPS if asked.get(group)})
             except ValueError as error:
                 return f"{place}: {error}"
     return None

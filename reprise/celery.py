@@ -153,15 +153,6 @@ app.steps["consumer"].add(DeclareParking)
 app.steps["consumer"].add("reprise.worker.watchdog:WatchedLoop")
 
 
-@signals.worker_init.connect
-@signals.beat_init.connect
-def _wait_for_tables(**_kwargs: Any) -> None:
-    # Imported when Django's settings are there.
-    from reprise.postgresql.tables import tables
-
-    tables.wait()
-
-
 @signals.before_task_publish.connect
 def _before_publish(headers: dict[str, Any], exchange: Any, **_kwargs: Any) -> None:
     from reprise.worker import task_log
@@ -204,6 +195,15 @@ def _watch_disk_of_beat(**_kwargs: Any) -> None:
     from reprise.monitoring import disk
 
     disk.watch.start("beat")
+
+
+@signals.worker_init.connect
+@signals.beat_init.connect
+def _wait_for_tables(**_kwargs: Any) -> None:
+    # After what the process does for itself. Imported when Django's settings are there.
+    from reprise.postgresql.tables import tables
+
+    tables.wait()
 
 
 @signals.setup_logging.connect

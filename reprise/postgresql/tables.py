@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 from django.apps import apps
+from django.db import connection as djangos
 from django.db.migrations.loader import MigrationLoader
 
 from reprise.postgresql.direct import brief
@@ -69,8 +70,8 @@ class Tables:
 
         Also "" while the database does not answer. Logs a warning once a minute.
         """
-        if self._complete:
-            return ""
+        if self._complete or djangos.vendor != "postgresql":
+            return ""  # a process without a database, as of a check, needs no tables
         with self._lock:
             if not self._complete and time.monotonic() >= self._looked + LOOK_SECONDS:
                 self._look()

@@ -216,7 +216,7 @@ class TestYaml:
         assert "weight" not in api.read(ML)["spec"]
         mutation = """
             mutation ($yaml: String!) { applyRetryPolicy(input: {yaml: $yaml}) {
-                retryPolicy { status { warnings } } errors { field messages } } }
+                retryPolicy { status { warnings } } errors { field message } } }
         """
         asked = {"query": mutation, "variables": {"yaml": (text + b"  weight: 3\n").decode()}}
         applied = api.post("/graphql/", asked).json()["data"]["applyRetryPolicy"]

@@ -19,7 +19,7 @@ from sessions_app.models import Project, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.settle import End, sessions_settle
 from tests import factories
-from tests.agent import Api
+from tests.agent import Api, agent
 from tests.factories import decision, reread, settle, start, tip
 from tests.integration.test_sdk_tenants import Command, client, reprise
 from tests.invariants import check_all
@@ -125,6 +125,7 @@ def test_another_try_with_something_changed(at: Project, shell: Shell, tmp_path:
         "image": "train:3",
         "command": ["python", "train.py"],
         "environ": {"MODE": None},
+        "secret_environ": {"KEY": "x"},
         "resources": {"memory": "4Gi"},
         "priority": 7,
         "batch_timeout": 60,
@@ -183,6 +184,7 @@ def test_the_shared_budget_is_set_and_listed(at: Project, shell: Shell) -> None:
 
 def test_a_session_without_a_limit(at: Project, shell: Shell) -> None:
     limited, unlimited = lines(part("Your own policy"))
+    agent("one").lease()
     for line in (limited, unlimited):
         head, _, command = line.partition(" -- ")
         assert "warn" not in shell(f"{head} --detach -- {command}").lower()

@@ -26,9 +26,13 @@ async def start():
 asyncio.run(start())
 """,
     "beat": """
+import threading, time
 from celery import signals
 import reprise.celery
-signals.beat_init.send(sender=None)
+# It waits for its database after that.
+threading.Thread(target=signals.beat_init.send, args=[None], daemon=True).start()
+while "garbage" not in {each.name for each in threading.enumerate()}:
+    time.sleep(0.01)
 """,
     "worker": """
 from celery import signals

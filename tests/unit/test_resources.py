@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from podspec.resources import check, grouped, groups, limited, requested
+from podspec.resources import check, grouped, groups, limited, requested, sensible_check
 from podspec.specification import problem
 from scheduler.wire import Node
 from sessions_app.api.operations.quotas import QuotasBody
@@ -40,7 +40,7 @@ def test_plain_amounts_are_both() -> None:
     ],
 )
 def test_allowed_resources_are_accepted(resources: object) -> None:
-    check(resources)
+    sensible_check(resources)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_allowed_resources_are_accepted(resources: object) -> None:
 )
 def test_forbidden_resources_are_refused(resources: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        check(resources)
+        sensible_check(resources)
 
 
 @pytest.mark.parametrize("text", AMOUNTS)
@@ -121,3 +121,8 @@ def test_a_pod_spec_asks_for_sensible_amounts() -> None:
         "spec.containers[0].resources: memory: 500m is less than 1Mi; did you mean 500Mi?"
     )
     assert "above its limit" in str(of(requests={"cpu": 2}, limits={"cpu": "1500m"}))
+
+
+@pytest.mark.parametrize("resources", [{"memory": "1n"}, {"gpu": "0.5"}])
+def test_an_executor_takes_what_can_be_read(resources: object) -> None:
+    check(resources)

@@ -19,11 +19,12 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 from pydantic_core import CoreSchema
 
 from podspec.mounts import read_mount
 from podspec.quantity import AMOUNT_PATTERN, parse_resource
-from podspec.resources import check
+from podspec.resources import sensible_check
 from podspec.specification import problem
 from podspec.unseen import CONTROLS, INVISIBLE, UNSEEN, has_unseen
 from retry.policies.documents import MAX_POLICIES
@@ -86,7 +87,7 @@ def _quantity(value: object) -> object:
 
 def _resources(value: object) -> object:
     # Both forms are checked here, so that an error names the field and not the form.
-    check(value)
+    sensible_check(value)
     return value
 
 
@@ -123,9 +124,11 @@ Label = Annotated[
     AfterValidator(_label),
 ]
 Mount = Annotated[dict[str, Any], AfterValidator(_mount)]
-OneLine = Annotated[
+_LINE: JsonDict = {"pattern": f"^[^{CONTROLS}{INVISIBLE}]*$"}
+OneLine = Annotated[StrictStr, Field(json_schema_extra=_LINE), AfterValidator(one_line)]
+Image = Annotated[
     StrictStr,
-    Field(json_schema_extra={"pattern": f"^[^{CONTROLS}{INVISIBLE}]*$"}),
+    Field(min_length=1, max_length=512, json_schema_extra=_LINE),
     AfterValidator(one_line),
 ]
 
@@ -353,7 +356,7 @@ class RetryChanges(StrictModel):
     of it any more.
     """
 
-    image: Annotated[OneLine, Field(min_length=1, max_length=512)] | None = None
+    image: Image | None = None
     command: Annotated[list[Argument], Field(min_length=1, max_length=4096)] | None = None
     environ: EnvironChanges | None = None
     secret_environ: Annotated[Environ | None, Field(repr=False)] = None

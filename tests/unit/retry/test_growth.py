@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podspec.quantity import parse
+from podspec.resources import LEAST_BYTES
 from retry.engine.memory_growth import Growth, grown
 from retry.policies.documents import MemoryGrowth
 
@@ -49,8 +50,9 @@ def growth(memory: Any, factor: float, limit: Any = None, quota: int | None = No
         (1e9, 1.5, None, None, "1500000000", ""),
         # Up to whole bytes, but never above what is allowed.
         ("1001", 1.1, None, None, "1102", ""),
-        ("10", 1.5, "12500m", None, "12", "max"),
-        ("500m", 1.1, "700m", None, "500m", "max"),
+        ("1048580", 1.5, "1048590.5", None, "1048590", "max"),
+        ("500m", 3, None, 1, "1", "quota"),
+        ("500m", 1.1, None, 0, "500m", "quota"),
         # Nothing that Kubernetes could not hold, however often it grows.
         ("4Ei", 1e300, None, None, str(2**63 - 1), "largest"),
         (2**63 - 1, 2, None, None, str(2**63 - 1), "largest"),
@@ -113,7 +115,7 @@ amounts = st.one_of(
 @given(
     memory=amounts,
     factor=st.floats(1, 1e300, exclude_min=True),
-    limit=st.none() | amounts.filter(lambda amount: parse(amount) > 0),
+    limit=st.none() | amounts.filter(lambda amount: parse(amount) >= LEAST_BYTES),
     quota=st.none() | st.integers(0, 2**50),
 )
 def test_growth_keeps_within_its_limits_and_never_shrinks(

@@ -24,8 +24,8 @@ def matches(text: str, message: str) -> bool:
         ("TRANSIENT", "a TRANSIENT fault", True),
         ("^TRANSIENT$", "a TRANSIENT fault", False),
         ("(?i)transient", "a TRANSIENT fault", True),
-        ("", "", True),
-        ("", "anything", True),
+        (".*", "", True),
+        (".*", "anything", True),
         ("a.c", "a\nc", False),
         ("(?s)a.c", "a\nc", True),
         ("^b", "a\nb", False),
@@ -109,14 +109,14 @@ def test_a_message_is_cut_between_characters() -> None:
 
 @pytest.mark.parametrize("message", ["\x00", "a\ud800b", "\udfff" * 3000, "\U0010ffff\x00\ud800"])
 def test_any_message_can_be_searched(message: str) -> None:
-    assert matches("", message)
+    assert matches(".*", message)
     assert matches("(?s)^.+$", message)
     compiled = category("it", {"onPodMessage": {"pattern": "(?s)^.+$"}})
     end = Termination(pod_message=message)
     assert decided(end, categories=[compiled]).failure_category == "it"
 
 
-@given(st.text(max_size=30), st.text())
+@given(st.text(min_size=1, max_size=30), st.text())
 def test_no_pattern_makes_it_raise_anything_else(text: str, message: str) -> None:
     try:
         pattern(text)

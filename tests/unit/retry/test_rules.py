@@ -104,7 +104,11 @@ def at(path: str, words: str, *values: Any) -> list[tuple[str, Any, str]]:
 
 
 ONE_FAULT: list[tuple[str, Any, str]] = [
-    *at("apiVersion", "must be 'reprise/v1'", "reprise/v2", "", 1),
+    *at(
+        "apiVersion",
+        "must be 'reprise/v1', or a version of armadaproject.io",
+        *("reprise/v2", "", 1),
+    ),
     *at("apiVersion", "is required", ABSENT),
     *at("kind", "must be 'RetryPolicy'", "Queue", "retrypolicy"),
     *at("metadata", "must be an object", "ml", 7, []),
@@ -208,7 +212,15 @@ ONE_FAULT: list[tuple[str, Any, str]] = [
         "-1Gi",
     ),
     *at(
-        f"{SECOND}.resources.memory.max", "'64 Gi' is not a quantity like 500m, 2 or 1.5Gi", "64 Gi"
+        f"{SECOND}.resources.memory.max",
+        "'64 Gi' is not a quantity like 500m, 2 or 1.5Gi; did you mean 64Gi?",
+        "64 Gi",
+    ),
+    *at(f"{SECOND}.resources.memory.max", "0.5 is less than 1Mi; did you mean 0.5Gi?", "0.5", 0.5),
+    *at(
+        f"{SECOND}.onTerminationMessage.pattern",
+        "must not be empty: it would match every text",
+        "",
     ),
     *at(f"{SECOND}.resources.memory.max", "a quantity must be less than 2^63", 2**63, "8Ei"),
 ]
@@ -299,7 +311,7 @@ def test_all_faults_are_told_at_once() -> None:
         ("spec.rules", [[], None, ABSENT, [RULE], [{**RULE, "name": None}] * 100]),
         (f"{SECOND}.name", ["a", "a b", "Ä", "a" * 63, "Default", None, ABSENT]),
         (f"{SECOND}.onExitCodes.values", [[1], [255], list(range(1, 256)), [7, 7]]),
-        (f"{SECOND}.onTerminationMessage.pattern", ["", "a" * 1024, "ä" * 1024, "\\pL+"]),
+        (f"{SECOND}.onTerminationMessage.pattern", ["a", "a" * 1024, "ä" * 1024, "\\pL+"]),
         (f"{SECOND}.onCauses", [sorted(set(RetryCause) - NEVER_CAUSES), ["OOM_KILLED"]]),
         (f"{SECOND}.backoff", [{}, None, ABSENT]),
         (f"{SECOND}.backoff.initialDelay", ["0", "0s", "500ms", "1h30m", "2562047h"]),
@@ -308,7 +320,7 @@ def test_all_faults_are_told_at_once() -> None:
         (f"{SECOND}.backoff.jitter", ["none", "deterministic", "random", "RANDOM"]),
         (f"{SECOND}.backoff.jitterRatio", [0, 1, 0.5]),
         (f"{SECOND}.resources.memory.factor", [1.0000001, 2, 1e308]),
-        (f"{SECOND}.resources.memory.max", ["1", 1, "0.5", "7Ei", 2**63 - 1, None]),
+        (f"{SECOND}.resources.memory.max", ["1Mi", 2**20, "7Ei", 2**63 - 1, None]),
     ],
 )
 def test_values_at_their_bounds_are_taken(path: str, values: list[Any]) -> None:
