@@ -108,8 +108,11 @@ def executor(name: str = "", *, projects: tuple[Project, ...] = ()) -> Executor:
 
 
 def policy(**fields: Any) -> dict[str, Any]:
-    """An inline policy that retries three times, as good as at once."""
-    return {"max_retries": 3, "retry_delay": 0.001, "jitter": "none", **fields}
+    """An inline policy that retries three times, at once.
+
+    A millisecond would be too long: whoever dispatches next may be faster.
+    """
+    return {"max_retries": 3, "retry_delay": 1e-6, "jitter": "none", **fields}
 
 
 def named_policy(

@@ -142,7 +142,7 @@ def test_a_manual_retry_after_a_cancelled_waiting_retry_is_manual(at: Project) -
     body = session_json(reread(session), Actor(user=None))
     assert body["retry_state"]["summary"] == "attempt 1"
     assert decision_line(stored) == (
-        "retry after 0.001 s: kernel_nonzero_exit (cancelled); retried by hand"
+        "retry after less than 1 ms: kernel_nonzero_exit (cancelled); retried by hand"
     )
     explanation = decision_json(session, stored)["explanation"]
     assert explanation[-2:] == [

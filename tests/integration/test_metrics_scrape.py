@@ -37,7 +37,7 @@ def value(name: str, **labels: str) -> float:
     return registry.get_sample_value(name, labels) or 0.0
 
 
-SOON = {"jitter": "none", "retry_delay": 0.001}
+SOON = {"jitter": "none", "retry_delay": 1e-6}
 
 
 def chains(at: Project) -> None:

@@ -40,7 +40,7 @@ def by_logs(played: Agent, *told: dict[str, Any]) -> None:
 
 
 def retried(at: Project, **fields: Any) -> Session:
-    fields = {"max_retries": 3, "retry_delay": 0.001, **fields}
+    fields = {"max_retries": 3, "retry_delay": 1e-6, **fields}
     return factories.submit(at, retry_policy=fields)
 
 

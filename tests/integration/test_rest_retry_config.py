@@ -127,7 +127,7 @@ def test_the_effective_policy_names_the_layer_of_each_field(api: Api) -> None:
 
 
 def test_a_session_freezes_the_merge_of_its_layers(api: Api) -> None:
-    put(api, CLUSTER, policy={"max_retries": 1, "retry_delay": 0.001, "jitter": "none"})
+    put(api, CLUSTER, policy={"max_retries": 1, "retry_delay": 1e-6, "jitter": "none"})
     put(api, DOMAIN, policy={"max_retries": 2})
     put(api, PROJECT, policy={"max_retries": 3, "max_retry_delay": None})
     made = create(api, backoff="exponential").json()
@@ -188,7 +188,7 @@ def test_defaults_over_a_bound_are_refused_and_nothing_is_changed(api: Api) -> N
 
 
 def test_a_bound_that_is_lowered_later_is_applied_and_told(api: Api) -> None:
-    made = create(api, max_retries=5, retry_delay=0.001).json()
+    made = create(api, max_retries=5, retry_delay=1e-6).json()
     put(api, DOMAIN, bounds={"max_retries": 0})
     session = factories.settle(Session.objects.get())
     assert session.retry_state == "not_retried"
@@ -199,7 +199,7 @@ def test_a_bound_that_is_lowered_later_is_applied_and_told(api: Api) -> None:
 
 
 def test_a_lowered_global_limit_ends_chains(api: Api) -> None:
-    create(api, max_retries=5, retry_delay=0.001, jitter="none")
+    create(api, max_retries=5, retry_delay=1e-6, jitter="none")
     session = factories.settle(Session.objects.get())
     retries_dispatch()
     put(api, "retry-settings/cluster/", global_max_retries=1)

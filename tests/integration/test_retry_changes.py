@@ -64,7 +64,7 @@ def test_the_next_attempt_runs_what_was_asked_for(at: Project, api: Api) -> None
     assert child["environ"] == {"KEPT": "2", "MODE": "safe"}
     assert child["resources"] == {"cpu": "1", "memory": "4Gi"}
     assert child["retry_policy"]["max_retries"] == 5
-    assert child["retry_policy"]["retry_delay"] == 0.001
+    assert child["retry_policy"]["retry_delay"] == 1e-6
     assert child["retry_counters"] == {"manual": 1}
     first = api.read(f"sessions/{session.pk}/")
     assert (first["image"], first["priority"], first["max_retries"]) == ("train:1", 0, 0)

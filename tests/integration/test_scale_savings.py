@@ -82,7 +82,7 @@ def test_nothing_noticed_is_said_so(scope: Scope) -> None:
 
 def test_a_broken_image_is_stopped(at: Project, scope: Scope) -> None:
     factories.named_policy("storm", rules=POLICIES["storm"]["rules"], project=at)
-    retried = policy(retry_delay=0.001, max_retries=0)
+    retried = policy(retry_delay=1e-6, max_retries=0)
     root = factories.submit(at, retry_policies=["storm"], retry_policy=retried)
     for _ in range(STOPPED_AFTER):
         ended(tip(root), exit_code=78)
@@ -97,7 +97,7 @@ def test_a_broken_image_is_stopped(at: Project, scope: Scope) -> None:
 
 
 def test_work_behind_a_checkpoint_is_kept(at: Project, scope: Scope) -> None:
-    root = factories.submit(at, retry_policy=policy(retry_delay=0.001))
+    root = factories.submit(at, retry_policy=policy(retry_delay=1e-6))
     step = {"step": 80, "of": 100, "note": "", "best": 80, "rate": None}
     ended(root, {**step, "checkpoint": "saved/60", "checkpoint_step": 60}, exit_code=75)
     again()

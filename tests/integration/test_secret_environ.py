@@ -186,7 +186,7 @@ def retry_without(
 def test_a_retry_can_remove_one_and_later_attempts_keep_that(api: Api, played: Agent) -> None:
     made = api.post("sessions/", body(environ={"MODE": "fast"})).json()
     failed(played, Session.objects.get())
-    policy = {"max_retries": 5, "retry_delay": 0.001}
+    policy = {"max_retries": 5, "retry_delay": 1e-6}
     child = retry_without(api, made["id"], "PASSWORD", "MODE", retry_policy=policy)
     assert (child["secret_environ"], child["environ"]) == (["KEY"], {})
     assert leased(played)[UUID(child["id"])]["secret_environ"] == {"KEY": SECRET["KEY"]}

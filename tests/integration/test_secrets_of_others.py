@@ -126,7 +126,7 @@ def test_the_owner_may_change_what_runs_and_the_secrets(api: Api, played: Agent)
 def test_an_automatic_retry_after_the_changed_one_has_none(
     api: Api, lead: Api, played: Agent
 ) -> None:
-    policy = {"retry_policy": {"max_retries": 2, "retry_delay": 0.001}}
+    policy = {"retry_policy": {"max_retries": 2, "retry_delay": 1e-6}}
     child = retried(lead, a_failed(api, played), changes={"command": ["env"], **policy})
     assert given(played, child["id"]) == {}
     played.start(UUID(child["id"]))

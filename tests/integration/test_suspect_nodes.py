@@ -28,7 +28,7 @@ from tests.invariants import check_all
 from tests.racing import race
 
 pytestmark = pytest.mark.django_db(transaction=True)
-RETRIED = policy(max_retries=3, retry_delay=0.001)
+RETRIED = policy(max_retries=3, retry_delay=1e-6)
 NODES = [f"n{number}" for number in range(10)]
 
 

@@ -11,7 +11,7 @@ from tests.agent import Api, agent
 from tests.invariants import check_all
 
 CLUSTER = "retry-settings/cluster/"
-FOREVER = {"max_retries": "unlimited", "retry_delay": 0.001, "jitter": "none"}
+FOREVER = {"max_retries": "unlimited", "retry_delay": 1e-6, "jitter": "none"}
 PREEMPTED = {"conditions": ("Preempted",)}
 
 
