@@ -1,6 +1,7 @@
 """Sessions of several ranks: they find each other, end together, and come back together."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,8 @@ def test_an_agent_that_is_killed_between_two_ranks(land: Land, site: Site, tmp_p
         frail.start(**point)
         until(lambda: land.tip(root).status == "TERMINATED", "it has come back")
     first, second = land.client.attempts(root)
-    assert (first.cause, second.executor) == ("agent_transient", "east")
+    story = f"{list(islice(land.client.events(root), 20))}\n{frail.agent.stderr}"
+    assert (first.cause, second.executor) == ("agent_transient", "east"), story
     land.lived_one_by_one([root], attempts=2)
     until(lambda: not frail.pods(), "no pod is left")
 
