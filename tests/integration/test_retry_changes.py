@@ -118,6 +118,19 @@ def test_in_bulk_those_that_wait_get_the_changes_later(at: Project, api: Api) ->
     assert check_all() == []
 
 
+def test_a_new_request_stays_below_the_limit_that_is_kept(at: Project, api: Api) -> None:
+    had = {"requests": {"memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+    session = failed(at, resources=had)
+    body = {"changes": {"resources": {"requests": {"memory": "8Gi"}}}}
+    refused = api.post(f"sessions/{session.pk}/retry/", body)
+    assert refused.status_code == 400
+    (why,) = refused.json()["errors"]["changes.resources"]
+    assert why == "memory: the request of 8Gi is above its limit of 4Gi"
+    assert not Session.objects.filter(parent=session).exists()
+    body["changes"]["resources"]["limits"] = {"memory": "8Gi"}
+    assert retried(api, session, **body)["resources"] == body["changes"]["resources"]
+
+
 def test_changes_of_two_requests_are_told_as_the_attempt_gets_them(at: Project, api: Api) -> None:
     RetrySettings.objects.create(retries_per_minute=1)
     had = {"cpu": "1", "memory": "1Gi"}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from podspec.resources import sensible_check
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.retry_changes import Changes
 from sessions_app.in_force.retry_scope import RetryScope
@@ -21,7 +22,8 @@ def unfit_retries(
 ) -> dict[UUID, str | InvalidInput]:
     """Return why retries with these changes fit on no executor, by the id of the failed session.
 
-    It is a warning, or a refusal where the project wants that. Two statements, and none if the
+    It is a warning, or a refusal where the project wants that; resources that make no sense are
+    refused everywhere. Two statements, and none if the
     changes do not decide where an attempt fits.
     """
     changed = [f"changes.{name}" for name in _ASKED if name in changes]
@@ -30,14 +32,26 @@ def unfit_retries(
     rows = Session.objects.filter(pk__in=[retry.parent.id for retry in retries])
     specs = {key: spec for key, *spec in rows.values_list(*_COLUMNS)}
     found: dict[UUID, str | InvalidInput] = {}
+    found |= {retry.parent.id: why for retry in retries if (why := _senseless(retry))}
     for retry, unfit in zip(retries, unfits([_wanted(r, specs) for r in retries]), strict=True):
-        if unfit is None:
+        if unfit is None or retry.parent.id in found:
             continue
         parent, field = retry.parent, f"changes.{unfit.field}"
         refused = unfit.field and scopes[parent.project_id].refuses_unfittable
         named = field if field in changed else changed[0]
         found[parent.id] = InvalidInput({named: [unfit.why]}) if refused else unfit.why
     return found
+
+
+def _senseless(retry: Retry) -> InvalidInput | None:
+    """Return the refusal of a retry whose merged resources make no sense, such as a new request
+    above the limit that stays."""
+    try:
+        if retry.resources_before is not None and retry.resources is not None:
+            sensible_check(retry.resources)
+    except ValueError as error:
+        return InvalidInput({"changes.resources": [str(error)]})
+    return None
 
 
 def _wanted(retry: Retry, specs: Mapping[UUID, Sequence[Any]]) -> Asked:
