@@ -92,7 +92,7 @@ check-generated: install-dev
 	diff -u client/reprise_client/models.py var/models.py || { echo "The SDK's models changed: run 'make schema' and commit client/reprise_client/models.py"; exit 1; }
 	$(BIN)/python tools/write_tables.py --check
 
-schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settings, the SDK's models and the tables of a first start again
+schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settings and the SDK's models again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 	$(BIN)/python manage.py graphql_schema --file docs/schema.graphql
 	$(BIN)/python -m variables $(DECLARED) > docs/settings.md
@@ -100,7 +100,6 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 	$(BIN)/python tools/client_models.py > var/models.py
 	cp var/models.py client/reprise_client/models.py
 	$(BIN)/python tools/write_tables.py
-	$(BIN)/python tools/write_schema.py
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick

@@ -58,8 +58,8 @@ class Executor(models.Model):
     driver = models.CharField(max_length=32, blank=True)
     nodes = models.JSONField(default=list)
     nodes_digest = models.CharField(max_length=32, blank=True, default="", db_default="")
-    """Determines what its nodes are when empty, and its node templates; "" if a server of the
-    previous version wrote them."""
+    """Determines what its nodes are when empty, and its node templates; "" before its first
+    call."""
     node_templates = models.JSONField(default=list, db_default=[])
     """The nodes that its cluster can add, as its agent declared them:
     `podspec/node_templates.py`."""
@@ -255,9 +255,8 @@ class Lease(models.Model):
     """From a sequence, which gives each number once."""
     granted_at = models.DateTimeField()
     accepted = models.BooleanField(default=False)
-    queue_id = models.BigIntegerField(null=True)
-    """The session's queue. Null: granted by a server of the previous version."""
-    scheduling_key = models.BigIntegerField(null=True)
+    queue_id = models.BigIntegerField()
+    scheduling_key = models.BigIntegerField()
     """The key of the line from which it was granted: it determines what the session holds."""
     nodes = models.JSONField(null=True)
     """The planned nodes, one a rank; null if none were named to the executor."""

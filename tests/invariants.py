@@ -144,16 +144,13 @@ def failures_are_decided(records: Records) -> Iterator[str]:
 
 
 def decisions_have_their_trace(records: Records) -> Iterator[str]:
-    """Every decision has a trace, in one place; no trace is left of a decision that is gone.
+    """Every decision has a trace; no trace is left of a decision that is gone.
 
     The latter holds for traces of all projects.
     """
     for decision in records.decisions.values():
-        written = getattr(decision, "written_trace", None)
         if not decision.trace:
             yield f"the decision about {decision.pk} has no trace"
-        elif decision.own_trace and written is not None:
-            yield f"the decision about {decision.pk} has two traces"
     decided = RetryDecision.objects.filter(pk=OuterRef("pk"))
     for trace in RetryTrace.objects.exclude(Exists(decided)):
         yield f"{trace} has a trace and no decision"

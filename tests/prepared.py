@@ -16,11 +16,7 @@ from unittest.mock import patch
 import pytest
 
 from reprise.standalone import postgres_binaries
-from reprise.standalone.first_schema import schema_of
 from reprise.standalone.postgres import SETTINGS, EmbeddedPostgres
-from reprise.standalone.postgres_account import account_for
-from reprise.standalone.postgres_binaries import find_binaries
-from reprise.standalone.postgres_cluster import cluster_major
 from reprise.standalone.postgres_password import password_file
 
 ROOT = Path(__file__).parents[1]
@@ -65,18 +61,6 @@ def copy_database(prepared: Path, data_dir: Path) -> Path:
     shutil.copytree(prepared / "postgres", data_dir / "postgres", symlinks=True)
     shutil.copy2(password_file(prepared), password_file(data_dir))
     return data_dir
-
-
-def migrated_schema(prepared: Path, directory: Path) -> str:
-    """Return the tables of the prepared database as `schema.sql` has them; copies it for that."""
-    data_dir = copy_database(prepared, directory / "migrated")
-    cluster = data_dir / "postgres"
-    binaries = find_binaries(account_for(data_dir, cluster), cluster_major(cluster))
-    server = EmbeddedPostgres(data_dir)
-    try:
-        return schema_of(server.start(), binaries)
-    finally:
-        server.stop()
 
 
 def _make(data_dir: Path) -> None:

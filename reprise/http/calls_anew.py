@@ -8,12 +8,15 @@ from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponseBase
 
+from reprise.http.request_log import WIRE_DOOR, place_of
+
 
 class CallsAnew:
     """Middleware that answers a call once more if a transaction failed at an outdated plan.
 
     The innermost one: what the others do happens once. A call that has committed something keeps
-    its answer, and so does one whose body is longer than any bulk call's.
+    its answer, and so does one whose body is longer than any bulk call's. Only the calls of
+    executors begin anew all the same: an executor repeats each of them whose answer is lost.
     """
 
     def __init__(self, respond: Callable[[HttpRequest], HttpResponseBase]):
@@ -26,7 +29,8 @@ class CallsAnew:
         call: Any = request
         call._stream = body = _Kept(call._stream)  # noqa: SLF001  # Django has no other way to read twice
         response = self._respond(request)
-        if not _plan_failed() or database.committed or body.text is None:
+        may_repeat = not database.committed or place_of(request)[1] == WIRE_DOOR
+        if not (_plan_failed() and may_repeat) or body.text is None:
             return response
         response.close()
         call._stream, call._read_started = body.again(), False  # noqa: SLF001

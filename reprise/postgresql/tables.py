@@ -18,6 +18,7 @@ from django.db import connection as djangos
 from django.db.migrations.loader import MigrationLoader
 
 from reprise.postgresql.direct import brief
+from sessions_app.db.initial_tables import INITIAL_TABLES, UNRELEASED
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ LOOK_SECONDS = 1.0
 SAY_SECONDS = 60.0
 ANSWER_SECONDS = 5.0
 _APPLIED = "SELECT app, name FROM django_migrations"
+_IS_NOTED = "SELECT to_regproc('reprise_initial_tables') IS NOT NULL"
+_NOTED = "SELECT reprise_initial_tables()"
 
 
 @cache
@@ -43,12 +46,29 @@ def _counts(name: str) -> bool:
     return name[0] not in "_~"  # as Django's loader
 
 
+def unusable_in(connection: "psycopg.Connection[Any]") -> str:
+    """Return why this code cannot use the tables of the database; "" if it can, and if there are
+    none."""
+    if ("sessions_app", "0001_initial") not in _applied(connection):
+        return ""
+    if connection.execute(_IS_NOTED).fetchone() == (True,):
+        noted = connection.execute(_NOTED).fetchone()
+        return "" if noted == (INITIAL_TABLES,) else UNRELEASED
+    return UNRELEASED
+
+
+def _applied(connection: "psycopg.Connection[Any]") -> set[tuple[str, str]]:
+    try:
+        return set(connection.execute(_APPLIED).fetchall())
+    except psycopg.errors.UndefinedTable:
+        return set()
+
+
 def missing_in(connection: "psycopg.Connection[Any]") -> str:
     """Return which migrations the database lacks, in words; "" if it has all that are needed."""
-    try:
-        applied = set(connection.execute(_APPLIED).fetchall())
-    except psycopg.errors.UndefinedTable:
-        applied = set()
+    if unusable := unusable_in(connection):
+        return unusable
+    applied = _applied(connection)
     lacking = sorted(_wanted() - applied)
     if not lacking:
         return ""

@@ -26,6 +26,8 @@ from django_celery_beat.models import PeriodicTask
 
 from reprise import garbage
 from reprise.monitoring import disk
+from reprise.postgresql.direct import connect
+from reprise.postgresql.tables import unusable_in
 from reprise.standalone.agent import Agent
 from reprise.standalone.child import Child
 from reprise.standalone.configuration import (
@@ -46,7 +48,6 @@ from reprise.standalone.credentials import (
     executor_token,
 )
 from reprise.standalone.errors import StandaloneError, TakenError
-from reprise.standalone.first_schema import create_schema
 from reprise.standalone.interrupts import interrupt
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.standalone.web import Web, listen
@@ -182,8 +183,6 @@ class Standalone:
         """Create everything that the database must contain before anything runs."""
         try:
             _probe()
-            if self._postgres is not None:
-                create_schema(self._postgres.url)
             _migrate()
             _encrypt()
             project = ensure_tenants()
@@ -317,11 +316,14 @@ def _probe() -> None:
 
 
 def _migrate() -> None:
+    with connect("reprise-tables") as connection:
+        if unusable := unusable_in(connection):
+            raise StandaloneError(unusable)
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         call_command("migrate", verbosity=0, interactive=False)
     elif not PeriodicTask.objects.exists():
-        # Nothing was left to migrate in a new database: what follows a migration is still missing.
+        # The process that migrated was killed before what follows a migration.
         with transaction.atomic():
             emit_post_migrate_signal(verbosity=0, interactive=False, db=DEFAULT_DB_ALIAS)
 

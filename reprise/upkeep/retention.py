@@ -20,7 +20,6 @@ from sessions_app.locks import database_now
 from sessions_app.services.access.logins import logins_forget
 from sessions_app.services.breakers.sweep import breakers_forget
 from sessions_app.services.failures.count import failures_forget, reports_forget
-from sessions_app.services.failures.days import days_forget
 from sessions_app.services.failures.totals import hour_total, totals_forget
 from sessions_app.services.resources.policies import revisions_forget
 from sessions_app.services.sessions import retention
@@ -110,7 +109,6 @@ def _deletions(now: datetime) -> Iterator[tuple[str, Callable[[], int]]]:
     archived = _before(now, "session_retention")
     yield "failures", lambda: failures_forget(hours, archived, HOURS)
     yield "totals of failures", lambda: totals_forget(hours, HOURS)
-    yield "days of failures", lambda: days_forget(hours.date(), HOURS)
     days = (now - timedelta(days=REPORT_DAYS)).date()
     yield "reports", lambda: reports_forget(days, HOURS)
     yield "logins of browsers", partial(logins_forget, now, LOGINS)

@@ -178,17 +178,12 @@ def usage_levels(
 
 
 # The lease has what is needed: a join of all leases with their sessions takes ten times as long.
-# Only leases that a server of the previous version granted are joined. A lease whose session was
-# cancelled before it was accepted counts until its executor's next call or the sweep.
+# A lease whose session was cancelled before it was accepted counts until its executor's next call
+# or the sweep.
 _USED_NOW = """
     SELECT g.* FROM scheduler_executor x CROSS JOIN LATERAL (
-        SELECT l.queue_id, l.scheduling_key, '', 0, count(*) FROM scheduler_lease l
-        WHERE l.executor_id = x.id AND l.scheduling_key IS NOT NULL GROUP BY 1, 2
-        UNION ALL
-        SELECT s.queue_id, NULL, c.resources::text, c.cluster_size, count(*)
-        FROM scheduler_lease l JOIN sessions_app_session s ON s.id = l.session_id
-        JOIN sessions_app_sessionspec c ON c.id = s.spec_id
-        WHERE l.executor_id = x.id AND l.scheduling_key IS NULL GROUP BY 1, 3, 4) AS g
+        SELECT l.queue_id, l.scheduling_key, count(*) FROM scheduler_lease l
+        WHERE l.executor_id = x.id GROUP BY 1, 2) AS g
     WHERE x.id <> %(without)s
 """
 _SIZES = """
@@ -211,11 +206,10 @@ def _used_now(executor_id: int | None, leases: Iterable[Held]) -> dict[int, Amou
     with connection.cursor() as cursor:
         cursor.execute(_USED_NOW, {"without": executor_id or 0})
         rows = cursor.fetchall()
-    sizes = _sizes_of({row[1] for row in rows if row[1] is not None})
-    for queue_id, key, resources, pods, count in rows:
-        size = (resources, pods) if key is None else sizes.get(key)
-        if size is not None:
-            parts[queue_id].append(held_amounts(size[0], size[1], count))
+    sizes = _sizes_of({key for _, key, _ in rows})
+    for queue_id, key, count in rows:
+        if key in sizes:
+            parts[queue_id].append(held_amounts(*sizes[key], count))
     return {queue_id: total(each) for queue_id, each in parts.items()}
 
 

@@ -1,4 +1,4 @@
-"""Assigns keys to waiting sessions that have none: created by an older server, or handed back."""
+"""Assigns keys to waiting sessions that have none, since they were handed back."""
 
 from django.db import connection
 

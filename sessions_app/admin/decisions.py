@@ -14,7 +14,6 @@ from sessions_app.admin.base import LookedUpAdmin, OwnPage, column, read_only
 from sessions_app.admin.cells import coming, past, session_link, short
 from sessions_app.admin.decision_page import decision_context
 from sessions_app.admin.filters import CauseFilter, RetryStateFilter
-from sessions_app.core.states import BY_SWITCH
 from sessions_app.models import RetryDecision
 from sessions_app.selectors.session_pages import ids_beginning
 
@@ -42,12 +41,12 @@ class HeldForFilter(DropdownFilter):  # type: ignore[misc]  # the theme is untyp
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return what is held so; unknown words filter nothing."""
-        named = _HOLDS.get(str(self.value()))
-        return queryset if named is None else queryset.filter(state="held", held_for__in=named)
+        kind = str(self.value())
+        return queryset.filter(state="held", held_for=kind) if kind in _HOLDS else queryset
 
 
-_HOLDS = {SWITCH: BY_SWITCH, **{kind: [kind] for kind in (BREAKER, SHARED_BUDGET, PARKED)}}
-"""What can hold a retry, and how rows name it."""
+_HOLDS = (SWITCH, BREAKER, SHARED_BUDGET, PARKED)
+"""What can hold a retry."""
 
 
 @admin.register(RetryDecision)
@@ -122,7 +121,7 @@ class RetryDecisionAdmin(OwnPage, LookedUpAdmin):
     def held(self, decision: RetryDecision) -> str:
         if decision.state != "held":
             return "-"
-        kind = (decision.held_for or SWITCH).replace("_", " ")
+        kind = decision.held_for.replace("_", " ")
         return f"{kind}: {decision.held_key}" if decision.held_key else kind
 
     @column("rule or budget")

@@ -17,10 +17,6 @@ from sessions_app.core.errors import SecretUnreadable
 SHORTEST_KEY = 32
 ID_LENGTH = 8
 _SEPARATOR = "."
-# Stored in base64's standard alphabet. A server of the version before takes the text for a
-# webhook's secret; receivers refuse what it signs with that, and a newer server sends it again.
-_STORED = str.maketrans("-_", "+/")
-_TOKEN = str.maketrans("+/", "-_")
 
 
 class EncryptionKeys:
@@ -47,7 +43,7 @@ class EncryptionKeys:
     def encrypt(self, text: str) -> str:
         """Return the encrypted text, as it is stored."""
         token = self._ciphers[self.newest].encrypt(text.encode()).decode("ascii")
-        return f"{self.newest}{_SEPARATOR}{token.translate(_STORED)}"
+        return f"{self.newest}{_SEPARATOR}{token}"
 
     def decrypt(self, stored: str) -> str:
         """Return the text that was encrypted. Raises `SecretUnreadable`."""
@@ -56,7 +52,7 @@ class EncryptionKeys:
         if cipher is None:
             raise SecretUnreadable(f"its secrets need the key {key_id}, {self._why_not()}")
         try:
-            return cipher.decrypt(token.translate(_TOKEN)).decode()
+            return cipher.decrypt(token).decode()
         except InvalidToken as error:
             raise SecretUnreadable(
                 f"its stored secrets are damaged: key {key_id} cannot decrypt them"

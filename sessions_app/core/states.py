@@ -46,8 +46,6 @@ class RetryState(StrEnum):
 GRANTED_RETRY = frozenset({RetryState.SCHEDULED, RetryState.HELD})
 # Also what waits for somebody to decide: no retry is granted, and the chain has not ended.
 WAITING_RETRY = GRANTED_RETRY | {RetryState.PARKED}
-BY_SWITCH = ["", "switch"]
-"""`held_for` of a retry that a switch holds; servers of the release before write nothing there."""
 # In these the newest attempt of a chain has ended, and nothing more happens by itself.
 ENDED_STATES = (
     RetryState.SUCCEEDED,

@@ -15,7 +15,15 @@ from django.db import connection, models
 
 from sessions_app.core.fold import fold
 from sessions_app.db.bulk import columns
-from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent, SessionSpec
+from sessions_app.models import (
+    Project,
+    Queue,
+    RetryDecision,
+    RetryTrace,
+    Session,
+    SessionEvent,
+    SessionSpec,
+)
 from sessions_app.models.events import ARCHIVED
 
 Row = TypeVar("Row", bound=models.Model)
@@ -122,6 +130,7 @@ def _session(log: _Log, record: Mapping[str, Any]) -> Session:
     if record["decision"] is not None:
         decision = _made(RetryDecision, {**record["decision"], **decided})
         decision.session = session  # the session knows its decision then, too
+        RetryTrace(decision=decision, steps=record["decision"]["trace"])  # and this its trace
     else:
         session._state.fields_cache["decision"] = None  # noqa: SLF001  # there is none to look for
     return session

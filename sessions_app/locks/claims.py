@@ -9,7 +9,7 @@ from django.db import connection
 
 from sessions_app.db.bulk import array
 
-_SWITCHED = "state = 'held' AND held_for IN ('', 'switch')"
+_SWITCHED = "state = 'held' AND held_for = 'switch'"
 # Looks at the projects whose retries a switch holds, not at the retries: those of a project that is
 # switched off for a month cost nothing. Each step of the recursion is one probe of an index.
 _CLAIM_RESUMABLE = f"""

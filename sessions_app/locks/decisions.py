@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import connection
 from pydantic_core import from_json
 
-from sessions_app.core.states import BY_SWITCH
+from retry.engine.decision import SWITCH
 from sessions_app.db.bulk import array
 from sessions_app.locks.chains import (
     KEEP_PLANS,
@@ -46,7 +46,7 @@ class StoredDecision(NamedTuple):
     @property
     def switched(self) -> bool:
         """Return whether a switch holds it."""
-        return self.state == "held" and self.held_for in BY_SWITCH
+        return self.state == "held" and self.held_for == SWITCH
 
 
 _COLUMNS = """

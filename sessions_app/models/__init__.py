@@ -7,7 +7,6 @@ from sessions_app.models.config_version import ConfigVersion
 from sessions_app.models.dependencies import Dependency
 from sessions_app.models.events import SessionEvent
 from sessions_app.models.failures import (
-    FailureDay,
     FailureHour,
     FailureLedger,
     FailureReader,
@@ -49,7 +48,6 @@ __all__ = [
     "Dependency",
     "Domain",
     "FailureCategory",
-    "FailureDay",
     "FailureHour",
     "FailureLedger",
     "FailureReader",

@@ -20,8 +20,6 @@ class FailureReader(Position):
 
     first_day = models.DateField(null=True)
     """Of reports: days before it stay as they were when all was counted anew."""
-    days_before = models.DateField(null=True)
-    """Of failures: days before it are summed for servers of the previous release."""
     summed_until = models.DateTimeField(null=True)
     """Of failures: totals are written for hours before it, where enough had changed."""
 
@@ -151,35 +149,3 @@ class FailureTotals(models.Model):
 
     def __str__(self) -> str:
         return str(self.hour)
-
-
-class FailureDay(Counts):
-    """The sums of the hours (UTC) of a day: servers of the previous release read and write them.
-
-    The next release drops the table.
-    """
-
-    project = models.ForeignKey(Project, models.CASCADE, related_name="+", db_index=False)
-    dimension = models.CharField(max_length=8, choices=Dimension.choices, blank=True)
-    value = models.CharField(max_length=VALUE_LENGTH, blank=True)
-    day = models.DateField()
-    key = models.CharField(max_length=KEY_LENGTH)
-    hours = ArrayField(models.IntegerField(null=True), null=True)
-    """The failed attempts in each hour: 24 of them, null where there are none."""
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["project", "dimension", "value", "day", "key"], name="failure_day_unique"
-            )
-        ]
-        indexes = [
-            models.Index("project", "key", "dimension", "day", name="failure_day_of_key"),
-            models.Index(
-                "day", condition=models.Q(hours__isnull=True), name="failure_day_without_hours"
-            ),
-            models.Index("day", name="failure_day_old"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.key} {self.day}"

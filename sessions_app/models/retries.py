@@ -7,8 +7,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from retry.engine.decide import Mode
-from retry.engine.decision import GLOBAL_MAX_RETRIES
-from sessions_app.core.states import BY_SWITCH
+from retry.engine.decision import GLOBAL_MAX_RETRIES, SWITCH
 from sessions_app.models.queues import Queue
 from sessions_app.models.sessions import Session
 from sessions_app.models.tenants import NAME_LENGTH, Domain, Project
@@ -40,7 +39,6 @@ class RetryDecision(models.Model):
     avoid_executor = models.CharField(max_length=63, blank=True)
     termination = models.JSONField(default=dict)
     policy_revisions = models.JSONField(default=dict)
-    own_trace = models.JSONField(default=list, db_default=[], db_column="trace")
     """The trace of a decision that an older release wrote; [] in newer rows. See `trace`."""
     decided_at = models.DateTimeField()
     next_session_id = models.UUIDField(null=True)
@@ -93,13 +91,13 @@ class RetryDecision(models.Model):
             models.Index(
                 "project_id",
                 "session",
-                condition=Q(state="held", held_for__in=BY_SWITCH),
+                condition=Q(state="held", held_for=SWITCH),
                 name="decision_switched",
             ),
             models.Index(
                 "project_id",
                 "session",
-                condition=Q(state="held", held_for__in=BY_SWITCH) & ~Q(requested_by=""),
+                condition=Q(state="held", held_for=SWITCH) & ~Q(requested_by=""),
                 name="decision_switched_by_hand",
             ),
             models.Index(
@@ -137,23 +135,19 @@ class RetryDecision(models.Model):
 
         It takes a query, unless `written_trace` was read with the decision.
         """
-        if self.own_trace:
-            return list(self.own_trace)
         written: RetryTrace | None = getattr(self, "written_trace", None)
         return [] if written is None else list(written.steps)
 
 
-TRACE = "coalesce(nullif(d.trace, '[]'), t.steps, '[]')"
-"""`RetryDecision.trace` in SQL: `d` is the decision, and `t` its `RetryTrace` in a left join."""
+TRACE = "coalesce(t.steps, '[]')"
+"""`RetryDecision.trace` in SQL: `t` is the decision's `RetryTrace` in a left join."""
 
 
 class RetryTrace(models.Model):
     """The steps that led to a decision: written with it.
 
     Only what holds the retry later adds a step, before the last one. Dispatch writes the row of a
-    decision again, and would write these 1.4 kB again with it. Rows that older releases wrote keep
-    their steps in `RetryDecision.own_trace`: a migration does not rewrite a large table. Both have
-    the same form.
+    decision again, and would write these 1.4 kB again with it.
     """
 
     # A key in the database would be looked up at each insert. A trigger on the decisions deletes

@@ -25,7 +25,7 @@ _LINE = Part(
     "r",
     "decision",
     back="session",
-    without="own_trace termination policy_revisions",
+    without="termination policy_revisions",
 )
 _SPEC = Part(SessionSpec, "c", "spec", without="secret_environ request_digest")
 _ROOT = Part(Session, "o", "root", only="id cancel_requested_at")

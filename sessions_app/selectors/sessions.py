@@ -37,7 +37,7 @@ _LIVE_PROGRESS = Case(
     When(phase=Phase.LIVE, then=Cast("lease__progress", TextField())), output_field=TextField()
 )
 # The large columns of a decision, which no list shows.
-_EXPLANATION = ("decision__own_trace", "decision__termination", "decision__policy_revisions")
+_EXPLANATION = ("decision__termination", "decision__policy_revisions")
 
 
 def sessions_visible(actor: Actor) -> QuerySet[Session]:

@@ -280,6 +280,8 @@ def test_a_page_shows_how_far_a_run_is_and_where_it_goes_on(
         executor=factories.executor("e"),
         fencing_token=session.fencing_token or 0,
         granted_at=database_now(),
+        queue_id=session.queue_id,
+        scheduling_key=1,
         progress=told,
     )
     page = client.get(url(SESSIONS, "change", session.pk))

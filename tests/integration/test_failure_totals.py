@@ -17,7 +17,6 @@ from reprise.upkeep.retention import HOURS_DAYS, prune
 from retry.evidence.termination import Termination
 from sessions_app.locks import database_now
 from sessions_app.models import (
-    FailureDay,
     FailureHour,
     FailureLedger,
     FailureReader,
@@ -355,19 +354,3 @@ def test_without_figures_there_is_nothing_to_write(at: Project) -> None:
     assert hour_total(database_now()) == 0
     failures_count()
     assert hour_total(database_now()) == 0
-
-
-def test_days_of_an_older_release_stay_right_for_it(at: Project, past: datetime) -> None:
-    today, key = past.date(), FailureSignature.objects.get().key
-    for days in (0, 1, HOURS_DAYS + 1):
-        FailureDay.objects.create(project=at, key=key, day=today - timedelta(days=days))
-    FailureReader.objects.filter(pk=1).update(days_before=today + timedelta(days=1))
-    prune()
-    assert FailureDay.objects.count() == 2
-    failed(at)
-    failures_count()
-    # It sums them once more from there.
-    assert FailureReader.objects.get(pk=1).days_before == today
-    failures_rebuild()
-    assert not FailureDay.objects.exists()
-    assert FailureReader.objects.get(pk=1).days_before is None

@@ -95,12 +95,10 @@ def test_past_usage_of_a_queue_counts_for_a_while(
 
 
 def test_leases_of_others_count_as_long_as_they_are_held(at: Project, played: Agent) -> None:
-    """Also those that a server of the previous version granted, without their line."""
     queue(at, "late")
     other = agent("other")
     held = waiting(at, 8)
     assert set(take(other, 8)) == set(held)
-    Lease.objects.filter(session__in=held[:4]).update(queue_id=None, scheduling_key=None)
     waiting(at, 20), waiting(at, 20, "late")
     assert by_queue(take(played, 8)) == {"late": 8}
     other.start(*held)
@@ -292,7 +290,7 @@ def test_sessions_that_ask_for_the_same_are_in_one_line(at: Project) -> None:
 def test_sessions_without_a_key_get_the_one_that_they_would_have(
     at: Project, played: Agent
 ) -> None:
-    """Servers of the version before write none."""
+    """Those that were handed back have none."""
     waiting(at, 2, resources={"cpu": "1"}, pod_spec={"nodeSelector": {"a": "b"}})
     retried = waiting(at, 1, retry_policy=policy())
     take(played, 1)

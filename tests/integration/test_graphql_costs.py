@@ -78,7 +78,12 @@ def world() -> Graph:
         Node.objects.create(executor=executor, name="n0", address=f"e{number}/n0")
         (token,), _ = next_fencing_tokens(1)
         Lease.objects.create(
-            session=session, executor=executor, fencing_token=token, granted_at=timezone.now()
+            session=session,
+            executor=executor,
+            fencing_token=token,
+            granted_at=timezone.now(),
+            queue_id=session.queue_id,
+            scheduling_key=1,
         )
         waiting = factories.submit(session.project, owner=session.owner)
         Reservation.objects.create(executor=executor, session=waiting, nodes=["n0"])

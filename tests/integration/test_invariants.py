@@ -114,10 +114,6 @@ def empty_a_trace(records: dict[str, Session]) -> None:
     RetryTrace.objects.filter(decision=records["waiting"].pk).update(steps=[])
 
 
-def trace_twice(records: dict[str, Session]) -> None:
-    decisions(records["waiting"]).update(own_trace=[{"step": "cause"}])
-
-
 def leave_a_trace(_records: dict[str, Session]) -> None:
     RetryTrace.objects.create(decision_id=uuid4(), steps=[{"step": "cause"}])
 
@@ -341,7 +337,6 @@ BREAKAGES: dict[Callable[[dict[str, Session]], None], Callable[..., Any]] = {
     decide_a_success: invariants.failures_are_decided,
     lose_a_trace: invariants.decisions_have_their_trace,
     empty_a_trace: invariants.decisions_have_their_trace,
-    trace_twice: invariants.decisions_have_their_trace,
     leave_a_trace: invariants.decisions_have_their_trace,
     show_another_state: invariants.decision_is_shown,
     lose_a_child: invariants.dispatched_has_one_child,

@@ -122,7 +122,12 @@ def test_attempts_at_one_time(chain: Chain) -> None:
 def test_a_lease_that_was_left(chain: Chain) -> None:
     executor = factories.executor("one")
     Lease.objects.create(
-        session=chain.child, executor=executor, fencing_token=7, granted_at=timezone.now()
+        session=chain.child,
+        executor=executor,
+        fencing_token=7,
+        granted_at=timezone.now(),
+        queue_id=chain.child.queue_id,
+        scheduling_key=1,
     )
     assert chain.wrong() == ["sessions that still have a lease: 1"]
 

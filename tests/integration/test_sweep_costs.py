@@ -123,7 +123,7 @@ def test_leases_of_executors_that_call_are_not_read() -> None:
     granted = [
         Lease(
             session=submit(at), executor=silent if token == 1 else calls, fencing_token=token,
-            granted_at=timezone.now(), accepted=True,
+            granted_at=timezone.now(), accepted=True, queue_id=1, scheduling_key=1,
         )
         for token in range(1, MANY + 1)
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.core.management import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.migrations.recorder import MigrationRecorder
@@ -18,6 +19,7 @@ from reprise.postgresql.schema import (
     lacks_lock,
     short_waits,
 )
+from reprise.postgresql.tables import unusable_in
 from sessions_app.locks import AdvisoryLock
 
 READING = ("plan", "check_unapplied")
@@ -35,6 +37,9 @@ class Command(migrate.Command):
         if connection.vendor != "postgresql" or any(options[name] for name in READING):
             super().handle(*args, **options)
             return
+        with connect("reprise-migrate") as own:
+            if unusable := unusable_in(own):
+                raise CommandError(unusable)
         with self._only_one(), short_waits(connection):
             usual = connection.SchemaEditorClass
             connection.SchemaEditorClass = OnlineSchemaEditor

@@ -8,7 +8,7 @@ from typing import Any
 from podspec.specification import without_values
 from retry.engine.budgets import MANUAL_BUDGET, marks_after
 from retry.engine.decide import budgets, max_attempts, open_budgets
-from retry.engine.decision import PARKED, SWITCH
+from retry.engine.decision import PARKED
 from retry.explain.attempts import attempt_words
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
@@ -229,7 +229,7 @@ def retry_state_json(
 def _held_for(session: Session, decision: RetryDecision | None) -> str | None:
     if decision is None or session.retry_state not in {RetryState.HELD, RetryState.PARKED}:
         return None
-    return decision.held_for or SWITCH  # servers of the release before name no switch
+    return decision.held_for
 
 
 def _marks(session: Session) -> dict[str, int]:

@@ -21,7 +21,6 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import Stretch, position_here, stretch_after
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.chain_ends import chain_ends
-from sessions_app.services.failures.days import days_drop, days_outdate
 from sessions_app.services.failures.figures import Figures, figures_of, hour_of, keys_of
 from sessions_app.services.failures.hours import hours_merged
 from sessions_app.services.failures.reading import SLICE, Ended, ends_between
@@ -38,7 +37,7 @@ TASK_SECONDS = 10.0
 _FAILURES, _REPORTS = 1, 2
 _DAY = timedelta(days=1)
 _PLACES = """
-    SELECT id, epoch, xid::text, event_id, first_day, days_before, summed_until
+    SELECT id, epoch, xid::text, event_id, first_day, summed_until
     FROM sessions_app_failurereader WHERE id IN (1, 2)
 """
 _SET_PLACES = """
@@ -121,13 +120,12 @@ def failures_count(seconds: float = TASK_SECONDS) -> int:
 
 
 class _Places(NamedTuple):
-    """The positions of both readers, the first day that reports count, and of failures the first
-    day that an older release has not summed and the first hour that totals have not passed."""
+    """The positions of both readers, the first day that reports count, and the first hour that the
+    totals of failures have not passed."""
 
     failures: Cursor
     reports: Cursor
     first_day: date | None
-    days_before: date | None
     summed_until: datetime | None
 
 
@@ -163,7 +161,6 @@ def failures_rebuild(complete_from: datetime | None = None) -> int:
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_failurehour")
             totals_drop()
-            days_drop()
             cursor.execute(
                 "UPDATE sessions_app_failuresignature SET sessions = 0, chains = 0, "
                 "recovered_chains = 0, lost_run_seconds = 0"
@@ -211,8 +208,8 @@ def _places() -> _Places:
         rows = {row[0]: row[1:] for row in cursor.fetchall()}
     found = {number: Cursor(row[0], int(row[1]), row[2]) for number, row in rows.items()}
     first_day = rows[_REPORTS][3] if _REPORTS in rows else None
-    passed = rows[_FAILURES][4:] if _FAILURES in rows else (None, None)
-    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day, *passed)
+    passed = rows[_FAILURES][4] if _FAILURES in rows else None
+    return _Places(found.get(_FAILURES, START), found.get(_REPORTS, START), first_day, passed)
 
 
 def _caught_up(place: Cursor, to: Cursor, limit: int) -> Stretch:
@@ -272,4 +269,3 @@ def _write(figures: Figures, before: _Places) -> None:
         if hours:
             cursor.execute(_ADD_HOURS, columns(hours))
     totals_outdate((place for place, _ in merged), before.summed_until)
-    days_outdate((place for place, _ in merged), before.days_before)

@@ -106,7 +106,7 @@ def taken_by(resources: str, pods: int) -> Mapping[str, Decimal]:
 
 
 # The statement that updates the counter checks the limit, whatever was read before. The counter
-# stops at 0: sessions that an older server did not count must still be able to end.
+# stops at 0: sessions that were not counted must still be able to end.
 _MOVE = """
     UPDATE sessions_app_projectusage u SET used = greatest(u.used + v.k, 0)
     FROM unnest(%s::bigint[], %s::numeric[], %s::boolean[]) AS v(id, k, guarded)
