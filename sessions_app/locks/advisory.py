@@ -26,7 +26,7 @@ class AdvisoryLock(IntEnum):
     RESERVATIONS = 0x5245_000D
     BUDGET_CHARGES = 0x5245_000E
     """Also taken by the commits that charge budgets. Some share it, and take it with the number of
-    a part: migration 0090."""
+    a part: `migrations/sql/retries.sql`."""
     SERVER = 0x5245_0007
     """Held while a database is made safe after it moved to another server."""
     SWEEP_RETRIES = 0x5245_0010

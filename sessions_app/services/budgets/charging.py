@@ -1,7 +1,7 @@
 """Dispatch asks here which retries a shared budget lets go, and charges those that went.
 
 One lock for all guards the budgets, so that two dispatchers never use the same room. The commit
-takes it, or shares it while there is much room (migration 0090).
+takes it, or shares it while there is much room (`migrations/sql/retries.sql`).
 """
 
 from collections import Counter

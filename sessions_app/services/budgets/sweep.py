@@ -95,7 +95,8 @@ _JUDGE = """
 _FORGET_MINUTES = """
     DELETE FROM sessions_app_retrybudgetminute WHERE minute < %s OR NOT scope = ANY(%s::text[])
 """
-# Commits that charged side by side have a row each, of one second of the minute (migration 0090).
+# Commits that charged side by side have a row each, of one second of the minute
+# (`migrations/sql/retries.sql`).
 _MERGE = """
     WITH parts AS (
         DELETE FROM sessions_app_retrybudgetminute

@@ -1,6 +1,6 @@
 """Appends acts on sessions and tasks to the audit log, in bulk.
 
-The database itself records changes of configuration (`sessions_app/migrations/_audit_triggers.py`).
+The database itself records changes of configuration (`sessions_app/migrations/sql/audit.sql`).
 """
 
 from collections.abc import Sequence
