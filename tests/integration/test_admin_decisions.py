@@ -92,7 +92,7 @@ def test_what_holds_a_retry_is_shown_and_found(client: Client, project: Project)
         factories.settle(factories.start(factories.submit(project, **asked))) for _ in range(4)
     )
     key = f"project:{project.pk}"
-    holds = [("breaker", f"{key}/0123456789ab"), ("shared_budget", key), ("", "")]
+    holds = [("breaker", f"{key}/0123456789ab"), ("shared_budget", key), ("switch", "")]
     for session, (kind, held_key) in zip(others, holds, strict=True):
         RetryDecision.objects.filter(pk=session.pk).update(
             state="held", held_for=kind, held_key=held_key
