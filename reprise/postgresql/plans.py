@@ -1,9 +1,9 @@
 """Statements whose prepared plans no longer fit their tables.
 
 After a column's type has changed, PostgreSQL refuses each prepared statement that returns it, for
-as long as its connection lives. Such a connection prepares nothing any more, and the pool closes it
-when it comes back. A statement outside a transaction is executed again at once. In a transaction
-the whole call begins anew, once: on the same connection it cannot fail for this reason again.
+as long as its connection lives. Such a connection prepares nothing any more, and the pool replaces
+all of its connections when it comes back. A statement outside a transaction is executed again at
+once. In a transaction the whole call begins anew, once: no connection has an old plan then.
 """
 
 import logging

@@ -37,9 +37,12 @@ class PromptPool(ConnectionPool[Any]):
         return super()._get_ready_connection(timeout)
 
     def putconn(self, conn: Any) -> None:
-        """Take a connection back, or replace it if it prepares nothing any more (`plans.py`)."""
+        """Take a connection back; replace all if it prepares nothing any more (`plans.py`).
+
+        The plans of the others are outdated, too: a call that begins anew would fail at each.
+        """
         if conn.prepare_threshold is None:
-            conn._expire_at = 0.0  # noqa: SLF001  # the pool's own mark
+            self.drain()
         super().putconn(conn)
 
     def _check_connection(self, conn: Any) -> None:

@@ -1,7 +1,9 @@
 """Calls whose transaction failed at an outdated plan are answered once more."""
 
+from contextlib import ExitStack
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
@@ -9,6 +11,8 @@ from django.test import RequestFactory
 from django.urls import resolve
 
 from reprise.http.calls_anew import CallsAnew
+from reprise.postgresql.direct import parameters
+from reprise.postgresql.pool import PromptPool
 
 REST, WIRE = "/api/v2/sessions/", "/api/v2/executors/rack-1/lease/"
 
@@ -52,3 +56,27 @@ def test_it_begins_anew_once() -> None:
     call = RequestFactory().post(WIRE, b"{}", content_type="application/json")
     assert CallsAnew(answer)(call).status_code == 503
     assert len(answer.bodies) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_an_outdated_plan_no_connection_of_the_pool_has_one() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE changes (name varchar(10))")
+    try:
+        with PromptPool(kwargs=parameters(), min_size=3, max_size=3, open=True) as pool:
+            with ExitStack() as held:
+                for each in [held.enter_context(pool.connection()) for _ in range(3)]:
+                    each.execute("SELECT name FROM changes", prepare=True)
+            with connection.cursor() as cursor:
+                cursor.execute("ALTER TABLE changes ALTER name TYPE varchar(20)")
+            with pool.connection() as first:
+                with pytest.raises(psycopg.errors.FeatureNotSupported):
+                    first.execute("SELECT name FROM changes")
+                first.rollback()
+                first.prepare_threshold = None  # as the cursor of `plans.py` does
+            with ExitStack() as held:
+                for each in [held.enter_context(pool.connection()) for _ in range(3)]:
+                    each.execute("SELECT name FROM changes", prepare=True)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE changes")

@@ -197,7 +197,8 @@ def test_servers_of_the_version_before_answer_every_call(url: str, tmp_path: Pat
             until(lambda: callers.calls > after + WARM, "calls after the upgrade")
         finally:
             callers.stop()
-    assert callers.statuses.keys() <= {200, 201, 202}
+    # 409: a session that ended before it was cancelled.
+    assert callers.statuses.keys() <= {200, 201, 202, 409}
     found = statuses(log)
     assert found.total() >= callers.calls
     assert {status: count for status, count in found.items() if status >= 500} == {}
