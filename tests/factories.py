@@ -15,6 +15,7 @@ from retry.policies.shared_budget import SharedBudget
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor, Preemption
 from sessions_app.api.requests.bodies import SessionCreate
+from sessions_app.core.errors import NotFound
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.core.states import EVENT_TYPES, Status
 from sessions_app.in_force.config_scope import ConfigScope
@@ -140,10 +141,15 @@ def quotas(scope: Project | Domain, **limits: Any) -> None:
 
 
 def submit(project: Project, *, owner: User | None = None, **fields: Any) -> Session:
-    """The root of a new chain; `fields` are those of the creation request."""
+    """The root of a new chain; `fields` are those of the creation request.
+
+    Raises `NotFound` as the doors do if the queue is gone.
+    """
     asked = SessionCreate.model_validate({"command": ["true"], **fields})
-    queues = Queue.objects.filter(project=project)
-    chosen = queues.get(name=asked.queue) if asked.queue else queues.get(is_default=True)
+    wanted = {"name": asked.queue} if asked.queue else {"is_default": True}
+    chosen = Queue.objects.filter(project=project, **wanted).first()
+    if chosen is None:
+        raise NotFound(f"no queue {asked.queue}")
     whose = (owner or user(project=project)).pk
     made = session_submit(Placed(chosen, whose, asked.submission()))
     return Session.objects.get(pk=made.session_id)
