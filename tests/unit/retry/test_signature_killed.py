@@ -53,8 +53,8 @@ LAST_WORDS = (
     "=== phase 2: aggregate ===\n",
     "received SIGTERM, shutting down\n",
     "Terminated\n",
-    "/work/run.sh: line 3:    77 Killed                  python train.py\n",
-    "/work/run.sh: line 9:   812 Segmentation fault      (core dumped) ./solve -n 4\n",
+    "/job/run.sh: line 3:    77 Killed                  python train.py\n",
+    "/job/run.sh: line 9:   812 Segmentation fault      (core dumped) ./solve -n 4\n",
     "make: *** [Makefile:12: train] Killed\n",
     "train: task failed\n",
     "srun: error: node17: task 3: Killed\n",
@@ -118,7 +118,7 @@ def test_an_error_is_a_failure_of_its_own(name: str) -> None:
     assert {error: len(found) for error, found in keys.items()} == dict.fromkeys(ERRORS, 1)
     none = {told(ENDS[name][0], "").key}
     assert len(set.union(none, *keys.values())) == len(ERRORS) + 1
-    after = "/work/run.sh: line 3:    77 Killed                  python train.py\n"
+    after = "/job/run.sh: line 3:    77 Killed                  python train.py\n"
     assert {key(ENDS[name][0], error, after) for error in ERRORS} == set.union(*keys.values())
 
 
