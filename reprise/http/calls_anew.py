@@ -29,8 +29,9 @@ class CallsAnew:
         call: Any = request
         call._stream = body = _Kept(call._stream)  # noqa: SLF001  # Django has no other way to read twice
         response = self._respond(request)
-        may_repeat = not database.committed or place_of(request)[1] == WIRE_DOOR
-        if not (_plan_failed() and may_repeat) or body.text is None:
+        if not _plan_failed() or body.text is None:
+            return response
+        if database.committed and place_of(request)[1] != WIRE_DOOR:
             return response
         response.close()
         call._stream, call._read_started = body.again(), False  # noqa: SLF001

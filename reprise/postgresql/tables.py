@@ -49,7 +49,11 @@ def _counts(name: str) -> bool:
 def unusable_in(connection: "psycopg.Connection[Any]") -> str:
     """Return why this code cannot use the tables of the database; "" if it can, and if there are
     none."""
-    if ("sessions_app", "0001_initial") not in _applied(connection):
+    return _unusable(connection, _applied(connection))
+
+
+def _unusable(connection: "psycopg.Connection[Any]", applied: set[tuple[str, str]]) -> str:
+    if ("sessions_app", "0001_initial") not in applied:
         return ""
     if connection.execute(_IS_NOTED).fetchone() == (True,):
         noted = connection.execute(_NOTED).fetchone()
@@ -66,9 +70,9 @@ def _applied(connection: "psycopg.Connection[Any]") -> set[tuple[str, str]]:
 
 def missing_in(connection: "psycopg.Connection[Any]") -> str:
     """Return which migrations the database lacks, in words; "" if it has all that are needed."""
-    if unusable := unusable_in(connection):
-        return unusable
     applied = _applied(connection)
+    if unusable := _unusable(connection, applied):
+        return unusable
     lacking = sorted(_wanted() - applied)
     if not lacking:
         return ""

@@ -39,7 +39,6 @@ class RetryDecision(models.Model):
     avoid_executor = models.CharField(max_length=63, blank=True)
     termination = models.JSONField(default=dict)
     policy_revisions = models.JSONField(default=dict)
-    """The trace of a decision that an older release wrote; [] in newer rows. See `trace`."""
     decided_at = models.DateTimeField()
     next_session_id = models.UUIDField(null=True)
     dispatched_at = models.DateTimeField(null=True)

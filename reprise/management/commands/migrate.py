@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from django.core.management import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
@@ -37,10 +38,9 @@ class Command(migrate.Command):
         if connection.vendor != "postgresql" or any(options[name] for name in READING):
             super().handle(*args, **options)
             return
-        with connect("reprise-migrate") as own:
-            if unusable := unusable_in(own):
+        with self._only_one() as lock, short_waits(connection):
+            if unusable := unusable_in(lock):
                 raise CommandError(unusable)
-        with self._only_one(), short_waits(connection):
             usual = connection.SchemaEditorClass
             connection.SchemaEditorClass = OnlineSchemaEditor
             try:
@@ -64,8 +64,8 @@ class Command(migrate.Command):
                 return
 
     @contextmanager
-    def _only_one(self) -> Iterator[None]:
-        """Hold the lock that allows one migration at a time.
+    def _only_one(self) -> Iterator["psycopg.Connection[Any]"]:
+        """Hold the lock that allows one migration at a time, on the connection that it yields.
 
         The lock is polled: a statement that waited for it would be an old transaction, for which
         the other migration waits when it builds an index.
@@ -74,4 +74,4 @@ class Command(migrate.Command):
             query = "SELECT pg_try_advisory_lock(%s)"
             while lock.execute(query, [AdvisoryLock.MIGRATE.value]).fetchone() != (True,):
                 time.sleep(PAUSE_SECONDS)
-            yield
+            yield lock

@@ -23,8 +23,7 @@ def unfit_retries(
     """Return why retries with these changes fit on no executor, by the id of the failed session.
 
     It is a warning, or a refusal where the project wants that; resources that make no sense are
-    refused everywhere. Two statements, and none if the
-    changes do not decide where an attempt fits.
+    refused everywhere. Two statements, and none if the changes do not decide where an attempt fits.
     """
     changed = [f"changes.{name}" for name in _ASKED if name in changes]
     if not retries or not changed:
