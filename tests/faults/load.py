@@ -30,6 +30,9 @@ LONG, URGENTLY = 0.06, 0.04
 CROWD_EVERY, CROWD_LASTS, CROWD_STANDS = 15.0, 8.0, 2.0
 """Seconds from one crowd to the next, that each of its sessions runs, and from a crowd to the
 urgent session that finds no room."""
+LATE_LASTS, LATE_EVERY, LATE_STANDS = 25.0, 30.0, 4.0
+"""The same, and seconds between two urgent sessions, while a run lasts only until one of them got
+room: a slow machine may need longer than a crowd for that."""
 OUTCOMES = ("succeeded", "succeeded", "ended", "failed")
 """What dependants wait for."""
 RECENT = 100
@@ -97,10 +100,10 @@ def _long(seconds: float) -> dict[str, Any]:
     }
 
 
-def crowd(random: Random, number: int) -> list[dict[str, Any]]:
-    """Return sessions from the n-th on that hold all nodes of all executors."""
+def crowd(random: Random, number: int, lasts: float) -> list[dict[str, Any]]:
+    """Return sessions from the n-th on that hold all nodes of all executors for so many seconds."""
     count = NODES * len(EXECUTORS)
-    return [{**_plain(random, number + each), **_long(CROWD_LASTS)} for each in range(count)]
+    return [{**_plain(random, number + each), **_long(lasts)} for each in range(count)]
 
 
 def waiting(random: Random, fields: dict[str, Any], on: Sequence[str]) -> dict[str, Any]:
@@ -203,12 +206,14 @@ class Load(threading.Thread):
 
     def _crowd(self, client: Client, now: float) -> None:
         """Dice alone leave nodes free where a slow machine submits little."""
+        slack = self._slack.is_set()
         if now >= self._crowd_at:
-            self._crowd_at = now + CROWD_EVERY
-            self._send(client, crowd(self._random, self.submitted))
+            self._crowd_at = now + (LATE_EVERY if slack else CROWD_EVERY)
+            lasts = LATE_LASTS if slack else CROWD_LASTS
+            self._send(client, crowd(self._random, self.submitted, lasts))
             self._urgent_at = time.monotonic() + CROWD_STANDS
         elif now >= self._urgent_at:
-            self._urgent_at = math.inf
+            self._urgent_at = now + LATE_STANDS if slack else math.inf
             self._send(client, [{**_plain(self._random, self.submitted), **_urgent(1)}])
 
     def _send(self, client: Client, bodies: list[dict[str, Any]]) -> None:
