@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from retry.engine.decide import Chain, Decision, Rulebook, decide
+from retry.evidence.ended import Ended
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument
@@ -165,7 +166,7 @@ def _termination(random: Random, code: int, message_size: int) -> Termination:
 
 def _decide(load: Load, failure: tuple[Termination, Chain]) -> Decision | None:
     termination, chain = failure
-    return decide(termination, chain, load.rulebook, NOW, 0.5)
+    return decide(Ended(termination), chain, load.rulebook, NOW, 0.5)
 
 
 def _check(load: Load) -> None:

@@ -27,6 +27,7 @@ from retry.engine.decision import (
     SpentBudget,
 )
 from retry.evidence.causes import FAILURE_CAUSES, PLATFORM_CAUSES
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.policies.inline import InlinePolicy
@@ -434,7 +435,7 @@ def _judged(rulebook: Rulebook, verdict: Verdict) -> Rulebook:
 
 def _decision(ending: Ending, chain: Chain, rulebook: Rulebook, now: datetime) -> Decision | None:
     return decide(
-        ending.termination,
+        Ended(ending.termination),
         chain,
         rulebook,
         now,

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from retry.engine.budgets import used_of
 from retry.engine.decision import Chain, Settings, TraceStep
-from retry.engine.workload_message import WorkloadMessage
 from retry.evidence.causes import CauseClass, RetryCause
+from retry.evidence.workload_message import WorkloadMessage
 from retry.policies.backoff import Backoff
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledRule, Facts, NamedPolicy

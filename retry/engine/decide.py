@@ -23,23 +23,16 @@ from retry.engine.decision import (
     Mode,
     Rulebook,
     Settings,
-    TraceStep,
 )
 from retry.engine.next_attempt import avoided_node, due, placement, resources, wait
 from retry.engine.parking import parked_for
 from retry.engine.reasons import EXHAUSTED, NOT_RETRIED, REASONS
 from retry.engine.rule_steps import default_action, named_rules
 from retry.engine.same_failure import repeats
-from retry.engine.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_of
-from retry.evidence.causes import (
-    CANCELLED_CAUSES,
-    CauseClass,
-    RetryCause,
-    cause_class,
-    classify,
-)
-from retry.evidence.ending_facts import TRACED_CHARACTERS, ending_facts
-from retry.evidence.termination import ContainerFacts, Termination, first_failed_container
+from retry.evidence.causes import CANCELLED_CAUSES, CauseClass, cause_class
+from retry.evidence.ended import Ended
+from retry.evidence.ending_facts import TRACED_CHARACTERS
+from retry.evidence.workload_message import NO_MESSAGE, WorkloadMessage
 from retry.policies.backoff import Backoff
 from retry.policies.limits import most_of
 from retry.policies.matching import CompiledCategory, Facts, category_of
@@ -60,21 +53,15 @@ __all__ = [
 
 
 def decide(
-    termination: Termination,
-    chain: Chain,
-    rulebook: Rulebook,
-    now: datetime,
-    random: float,
-    *,
-    cause: RetryCause | None = None,
+    ended: Ended, chain: Chain, rulebook: Rulebook, now: datetime, random: float
 ) -> Decision | None:
     """Return the decision about an ended session; None if it succeeded. Never raises.
 
-    `random` is uniform in [0, 1); a `cause` that is known already is not classified again.
+    `random` is uniform in [0, 1).
     """
-    if termination.status == "terminated":
+    if ended.termination.status == "terminated":
         return None
-    case = _open_case(termination, chain, rulebook, cause, now)
+    case = _open_case(ended, chain, rulebook, now)
     if _gave_way(case):
         return _came_back(case, now)
     verdict = _first_verdict(case)
@@ -93,21 +80,13 @@ def decide(
 _Step = Callable[[Case], Verdict | None]
 
 
-def _open_case(
-    termination: Termination,
-    chain: Chain,
-    rulebook: Rulebook,
-    cause: RetryCause | None,
-    now: datetime,
-) -> Case:
+def _open_case(ended: Ended, chain: Chain, rulebook: Rulebook, now: datetime) -> Case:
     effective, bound_steps = bounded(rulebook.policy, rulebook.bounds)
-    known = classify(termination) if cause is None else cause
-    facts = Facts(termination, known, signature=chain.signature, title=chain.title)
+    facts = Facts(ended, signature=chain.signature, title=chain.title)
     workload_message = NO_MESSAGE
-    if termination.status != "cancelled":
-        workload_message = workload_message_of(termination)
+    if ended.termination.status != "cancelled":
+        workload_message = ended.wishes
         facts.category = _category(facts, workload_message, rulebook.categories)
-    container = first_failed_container(termination)
     case = Case(
         chain=chain,
         policy=effective,
@@ -115,14 +94,20 @@ def _open_case(
         named=rulebook.named,
         settings=rulebook.settings,
         facts=facts,
-        kind=cause_class(facts.cause),
-        exit_code=termination.exit_code if container is None else container.exit_code,
+        kind=cause_class(ended.cause),
+        exit_code=ended.exit_code,
         workload_message=workload_message,
         bound_steps=bound_steps,
         trace=[],
         now=now,
     )
-    _note_cause(case, termination, container, given=cause is not None)
+    case.note(
+        "classify",
+        ended.cause.value,
+        given=ended.given is not None,
+        **ended.facts,
+        **{"class": case.kind.value, "failure_category": facts.category},
+    )
     return case
 
 
@@ -135,19 +120,6 @@ def _category(
     ):
         return workload_message.category
     return category_of(facts, categories)
-
-
-def _note_cause(
-    case: Case, termination: Termination, container: ContainerFacts | None, *, given: bool
-) -> None:
-    facts: TraceStep = {
-        "given": given,
-        **ending_facts(termination, container),
-        "exit_code": case.exit_code,
-        "class": case.kind.value,
-        "failure_category": case.facts.category,
-    }
-    case.note("classify", case.cause.value, **facts)
 
 
 def _first_verdict(case: Case) -> Verdict:

@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from retry.evidence.termination import ContainerFacts, Termination, exit_code_of
+from retry.evidence.termination import ContainerFacts, Termination
 
 # Limited, because they are stored with every failure and contain free text from clusters.
 TRACED_CHARACTERS = 200
 _CONDITIONS = 20
 
 
-def ending_facts(termination: Termination, container: ContainerFacts | None) -> dict[str, Any]:
+def ending_facts(
+    termination: Termination, container: ContainerFacts | None, exit_code: int | None
+) -> dict[str, Any]:
     """Return the facts for a sentence about this end; `container` failed first, if any."""
     facts: dict[str, Any] = {
-        "exit_code": exit_code_of(termination),
+        "exit_code": exit_code,
         "container": container.name[:TRACED_CHARACTERS] if container else "",
         "reason": termination.reason[:TRACED_CHARACTERS],
         "conditions": [word[:TRACED_CHARACTERS] for word in termination.conditions[:_CONDITIONS]],

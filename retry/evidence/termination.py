@@ -109,17 +109,6 @@ def first_failed_container(termination: Termination) -> ContainerFacts | None:
     return first_failed(termination.containers)
 
 
-def exit_code_of(termination: Termination) -> int | None:
-    """Return the first failed container's exit code, or without one the session's own.
-
-    A success has the code 0, whatever happened to its sidecars and child processes.
-    """
-    if termination.status == "terminated":
-        return 0
-    container = first_failed_container(termination)
-    return termination.exit_code if container is None else container.exit_code
-
-
 def clean_text(text: str) -> str:
     """Replace what a database cannot store (NUL, lone surrogates) by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)

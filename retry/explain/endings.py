@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-from retry.evidence.causes import classify
-from retry.evidence.ending_facts import ending_facts
+from retry.evidence.ended import Ended
 from retry.evidence.node_refusals import REFUSED
-from retry.evidence.termination import Termination, first_failed_container
 from retry.explain.step_facts import Facts, texts
 
 
@@ -23,12 +21,11 @@ def ending(cause: str, facts: Facts) -> str:
     return sentence
 
 
-def ending_message(termination: Termination) -> str:
+def ending_message(ended: Ended) -> str:
     """Describe the end of a run, with the message of the cluster or else of the workload."""
-    container = first_failed_container(termination)
-    facts = ending_facts(termination, container)
+    termination = ended.termination
     message = (termination.pod_message or termination.message).strip().rstrip(". ")
-    sentence = ending(classify(termination).value, facts)
+    sentence = ending(ended.cause.value, ended.facts)
     return f"{sentence}: {message}" if message else sentence
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from retry.evidence.causes import RetryCause, oom_killed, rule_conditions
+from retry.evidence.causes import RetryCause, oom_killed
+from retry.evidence.ended import Ended
 from retry.evidence.termination import ContainerFacts, Termination, first_failed
 from retry.policies.backoff import Backoff
 from retry.policies.categories import FailureCategory
@@ -38,40 +39,35 @@ class Facts:
 
     __slots__ = (
         "_codes",
-        "_conditions",
         "_considered",
         "_texts",
         "category",
-        "cause",
+        "ended",
         "signature",
         "termination",
         "title",
     )
 
     def __init__(
-        self,
-        termination: Termination,
-        cause: RetryCause,
-        category: str = "",
-        signature: str = "",
-        title: str = "",
+        self, ended: Ended, category: str = "", signature: str = "", title: str = ""
     ) -> None:
-        self.termination = termination
-        self.cause = cause
+        self.ended = ended
+        self.termination = ended.termination
         self.category = category
         self.signature = signature
         self.title = title
-        self._conditions: frozenset[str] | None = None
         self._considered: dict[_ContainerChoice, ContainerFacts | None] = {}
         self._codes: dict[_ContainerChoice, int | None] = {}
         self._texts: dict[_ContainerChoice, list[bytes]] = {}
 
     @property
+    def cause(self) -> RetryCause:
+        return self.ended.cause
+
+    @property
     def conditions(self) -> frozenset[str]:
         """Return the conditions of the pod; for `OOMKilled`, see `oom_killed`."""
-        if self._conditions is None:
-            self._conditions = rule_conditions(self.termination)
-        return self._conditions
+        return self.ended.conditions
 
     def considered(self, name: str | None, init: bool) -> ContainerFacts | None:
         """Return the container that a rule tests: the one it names, else the first that failed.

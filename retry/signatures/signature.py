@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from retry.engine.workload_message import NO_MESSAGE, workload_message_of
-from retry.evidence.causes import PLATFORM_CAUSES, RetryCause, classify
-from retry.evidence.termination import Termination, exit_code_of, first_failed_container
+from retry.evidence.causes import PLATFORM_CAUSES, RetryCause
+from retry.evidence.ended import Ended
+from retry.evidence.workload_message import NO_MESSAGE
 from retry.signatures.error_lines import (
     error_line,
     gpu_line,
@@ -65,20 +65,20 @@ class _End(NamedTuple):
 
 
 def signature(
-    termination: Termination, log_tail: str = "", *, image: str = "", command: Sequence[str] = ()
+    ended: Ended, log_tail: str = "", *, image: str = "", command: Sequence[str] = ()
 ) -> Signature:
     """Return the signature of a failure. Never raises, and depends on its arguments alone.
 
     `log_tail` is the end of the output of the first failed container or rank; only its last 16 KiB
     count. `image` and `command` are those of the session.
     """
-    cause = classify(termination)
+    cause = ended.cause
     if cause in PLATFORM_CAUSES:
-        reason = termination.reason
+        reason = ended.termination.reason
         title = f"{cause.value}: {reason}" if reason else cause.value
         return Signature(_key(cause.value, reason), title[:TITLE_LENGTH])
-    end = _end(cause, exit_code_of(termination))
-    text, generic = _text(termination, log_tail, killed=end.killed)
+    end = _end(cause, ended.exit_code)
+    text, generic = _text(ended, log_tail, killed=end.killed)
     if not generic:
         return Signature(_key(cause.value, end.code, text), text)
     program = (_without_tag(image), command[0].split()[0] if command and command[0].split() else "")
@@ -104,13 +104,10 @@ def _key(*parts: str) -> str:
     return hashlib.sha256(text).hexdigest()[:KEY_LENGTH]
 
 
-def _text(termination: Termination, log_tail: str, *, killed: bool) -> tuple[str, bool]:
+def _text(ended: Ended, log_tail: str, *, killed: bool) -> tuple[str, bool]:
     """Return the masked text that tells the failure, and whether it is generic."""
-    container = first_failed_container(termination)
-    message = termination.message if container is None else container.message or termination.message
-    if message and workload_message_of(termination) is not NO_MESSAGE:
-        message = ""
-    outputs = (message, log_tail, termination.pod_message)
+    message = ended.words if ended.wishes is NO_MESSAGE else ""
+    outputs = (message, log_tail, ended.termination.pod_message)
     short = sum(map(len, outputs)) <= REMEMBERED_LENGTH
     return _remembered_text_of(outputs, killed) if short else _text_of(outputs, killed)
 

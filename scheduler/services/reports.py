@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import connection
 from pydantic import ValidationError
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.explain.endings import ending_message
 from scheduler.core.pod_status import Progress, assess
@@ -335,7 +336,7 @@ def _end(report: Report, beside: Told | None) -> End:
     message = report.message
     of_a_pod = report.termination is not None and "pod" in report.termination
     if of_a_pod and not succeeded and not reported.lease_expired:
-        message = ending_message(termination)
+        message = ending_message(Ended(termination))
     # Nobody saw the run stop on a node that is gone.
     unfenced = report.termination is not None and report.termination.get("unfenced") is True
     return End(

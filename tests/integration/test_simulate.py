@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.signatures.signature import signature
@@ -393,7 +394,7 @@ def known(*keys: str) -> dict[str, Any]:
 
 
 def test_a_given_end_has_the_signature_that_its_output_tells(api: Api) -> None:
-    failure = signature(Termination(exit_code=1), OUTPUT)
+    failure = signature(Ended(Termination(exit_code=1)), OUTPUT)
     policies = [known(failure.key)]
     ends = [
         {**FAILED, "log_tail": OUTPUT.replace("1800000", "9")},
@@ -407,7 +408,7 @@ def test_a_given_end_has_the_signature_that_its_output_tells(api: Api) -> None:
 
 
 def test_graphql_takes_the_output_of_a_given_end(api: Api) -> None:
-    failure = signature(Termination(exit_code=1), OUTPUT)
+    failure = signature(Ended(Termination(exit_code=1)), OUTPUT)
     query = """query($policies: [JSON], $chains: [JSON]) {
         simulateRetryPolicy(policies: $policies, chains: $chains) {
             chains { attempts { reason } } } }"""
@@ -419,10 +420,10 @@ def test_graphql_takes_the_output_of_a_given_end(api: Api) -> None:
 
 
 def test_each_attempt_has_its_signature_and_title_whatever_the_policy_asks(api: Api) -> None:
-    failure = signature(Termination(exit_code=1), OUTPUT)
+    failure = signature(Ended(Termination(exit_code=1)), OUTPUT)
     ends = ({**FAILED, "log_tail": OUTPUT}, {"conditions": ["Evicted"]}, {"status": "terminated"})
     found = simulated(api, *ends, retry_policy={"max_retries": 5, "max_preemption_retries": 5})
-    evicted = signature(Termination(conditions=("Evicted",)))
+    evicted = signature(Ended(Termination(conditions=("Evicted",))))
     assert rows_of(found, "failure_signature", "failure_title") == [
         (failure.key, failure.title),
         (evicted.key, evicted.title),

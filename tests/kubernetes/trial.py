@@ -7,7 +7,8 @@ from typing import Any
 
 from executor.drivers.kubernetes.pod_names import RANK, SESSION, TOKEN
 from retry.evidence.causes import classify
-from retry.evidence.termination import Termination, exit_code_of
+from retry.evidence.ended import Ended
+from retry.evidence.termination import Termination
 from tests.executor_fake import ORDER, FakeServer, FakeSession
 from tests.kubernetes.agent import NAMESPACE, PodAgent, submit
 from tests.kubernetes.proxy import Proxy
@@ -125,7 +126,7 @@ class Trial:
         if end == 0:
             assert session.final["status"] == "TERMINATED", facts
         elif isinstance(end, int):
-            assert (cause, exit_code_of(termination)) == ("kernel_nonzero_exit", end), facts
+            assert (cause, Ended(termination).exit_code) == ("kernel_nonzero_exit", end), facts
         else:
             assert session.final["status"] == "ERROR"
             assert cause == end or facts.get("deleted_by_us"), facts

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from rest_framework.parsers import BaseParser
 
 from retry.engine.decision import SpentBudget
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import MAX_POLICIES, PolicyDocument
@@ -212,7 +213,7 @@ class _Call:
         known = given.session_id
         termination = Termination.from_json(value)
         failed = termination.status == "error"
-        failure = signature(termination, given.log_tail or "") if failed else None
+        failure = signature(Ended(termination), given.log_tail or "") if failed else None
         return Ending(
             termination,
             made_up_id(chain, position) if known is None else str(known),

@@ -15,6 +15,7 @@ from retry.breakers import holder
 from retry.engine.budgets import marks_after
 from retry.engine.decide import Chain, Decision, Rulebook, decide
 from retry.evidence.causes import RetryCause
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.inline import parse_policy_json
 from retry.policies.matching import NamedPolicy
@@ -133,7 +134,7 @@ class Decider:
     def decide(
         self,
         session: LockedSession,
-        termination: Termination,
+        ended: Ended,
         failure: Signature | None = None,
         *,
         advanced: bool = False,
@@ -145,7 +146,7 @@ class Decider:
         spec, past = self._specs.get(session.id, _UNREAD), self._pasts.get(session.id, NOTHING)
         signature, title = (failure.key, failure.title) if failure else ("", "")
         return decide(
-            termination,
+            ended,
             Chain(
                 session_id=str(session.id),
                 session_type=session.session_type,

@@ -11,8 +11,9 @@ from typing import Any
 from uuid import UUID
 
 from retry.engine.decide import Decision
-from retry.evidence.causes import RetryCause, classify
-from retry.evidence.termination import Termination, exit_code_of
+from retry.evidence.causes import RetryCause
+from retry.evidence.ended import Ended
+from retry.evidence.termination import Termination
 from retry.signatures.signature import Signature
 from sessions_app import wakeups
 from sessions_app.core.progress import Told, ended_progress
@@ -21,7 +22,7 @@ from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import together
 from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.services.chains.decider import KNOWN, Decider, Known
-from sessions_app.services.chains.decisions import NewDecision, decision_fact, decisions_insert
+from sessions_app.services.chains.decisions import decision_fact, decisions_insert
 from sessions_app.services.chains.signatures import failure_signatures
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
@@ -60,7 +61,7 @@ def sessions_settle(
 ) -> list[UUID]:
     """Settle sessions by id, except those already final. Return the ids that were settled.
 
-    With the fencing tokens of their leases, only those that are `leased` so still.
+    `leased`: expected fencing tokens; sessions with another token are skipped.
     """
     with atomic_step("settle"):
         found, now, about = lock_sessions_with(list(ends), KNOWN)
@@ -87,29 +88,22 @@ def settle_locked(
     """
     if not ends:
         return {}
-    ends = [(session, _whole(session, end)) for session, end in ends]
-    unconfirmed = {session.id for session, end in ends if not end.confirmed}
-    sessions = [session for session, _ in ends]
-    decider = Decider(sessions, unconfirmed=unconfirmed, now=now, known=known)
-    signatures = failure_signatures(
-        [(session, end.termination, end.log_tail) for session, end in ends]
-    )
-    changes: list[Change] = []
-    decisions: list[NewDecision] = []
-    for session, end in ends:
-        failure, told = signatures.get(session.id), _progress(session, end, now)
-        decision = decider.decide(
-            session,
-            end.termination,
-            failure,
-            advanced=bool(told.get("progress", {}).get("advanced")),
+    batch = [_Ending(session, end, _understood(session, end)) for session, end in ends]
+    signatures = failure_signatures({e.session.id: (e.ended, e.end.log_tail) for e in batch})
+    unconfirmed = {ending.session.id for ending in batch if not ending.end.confirmed}
+    decider = Decider([e.session for e in batch], unconfirmed=unconfirmed, now=now, known=known)
+    for ending in batch:
+        ending.failure = signatures.get(ending.session.id)
+        ending.progress = _progress(ending, now)
+        ending.decision = decider.decide(
+            ending.session, ending.ended, ending.failure, advanced=ending.advanced
         )
-        change = _change(session, end, decision, now, failure)
-        change.set |= told
-        changes.append(change)
-        if decision is not None:
-            avoided = session.executor if end.avoid_executor else ""
-            decisions.append(decider.record(session, decision, end.termination, avoided))
+    changes = [_change(ending, now) for ending in batch]
+    decisions = [
+        decider.record(ending.session, ending.decision, ending.ended.termination, ending.avoided)
+        for ending in batch
+        if ending.decision is not None
+    ]
     with together():
         sessions_change(changes, now=now)
         decisions_insert(decisions, now=now)
@@ -119,59 +113,77 @@ def settle_locked(
     return {c.session.id: c.session.event_seq + len(c.events) for c in changes}
 
 
-def _whole(session: LockedSession, end: End) -> End:
-    """Return the end, completed with facts from the session's row."""
-    termination = end.termination
+@dataclass(slots=True)
+class _Ending:
+    """A session that ends, and what is found out about it, step by step."""
+
+    session: LockedSession
+    end: End
+    ended: Ended
+    failure: Signature | None = None
+    progress: dict[str, Any] = field(default_factory=dict)
+    """The progress of the run as it is stored; empty if the run told nothing."""
+    decision: Decision | None = None
+    """None after a success."""
+
+    @property
+    def advanced(self) -> bool:
+        return bool(self.progress.get("advanced"))
+
+    @property
+    def avoided(self) -> str:
+        """Return the executor that the next attempt avoids."""
+        return self.session.executor if self.end.avoid_executor else ""
+
+
+def _understood(session: LockedSession, end: End) -> Ended:
+    """Return what the end means, completed with facts from the session's row."""
+    ended, termination = Ended(end.termination), end.termination
     if session.cancel_requested_at:
         # Whoever cancels a chain wants it to end: a success or a lost run counts as cancelled, too.
         termination = replace(termination, status="cancelled")
     elif session.start_failure is not None and termination.status != "terminated":
         # Ignore how the stopped pod ended, unless it succeeded first.
         termination = Termination.from_json(json.loads(session.start_failure))
-    elif session.preempt_requested_at and _only_gone(termination):
+    elif session.preempt_requested_at and _only_gone(ended):
         # It was told to stop, and nobody saw it end in another way.
         conditions = (*termination.conditions, "Preempted")
         termination = replace(termination, conditions=conditions)
     if session.node and not termination.node:
         termination = replace(termination, node=session.node)
-    return end if termination is end.termination else replace(end, termination=termination)
+    return ended if termination is end.termination else Ended(termination)
 
 
-def _progress(session: LockedSession, end: End, now: datetime) -> dict[str, Any]:
-    """Return the column with how far the run came; empty if it told nothing."""
-    if end.progress is None:
-        return {}
-    return {"progress": ended_progress(end.progress, session.best_before, now)}
-
-
-def _only_gone(termination: Termination) -> bool:
+def _only_gone(ended: Ended) -> bool:
     """Return whether all we know is that the run vanished."""
-    failed = termination.status == "error"
-    return failed and classify(termination) is RetryCause.AGENT_TRANSIENT
+    return ended.termination.status == "error" and ended.cause is RetryCause.AGENT_TRANSIENT
 
 
-def _change(
-    session: LockedSession,
-    end: End,
-    decision: Decision | None,
-    now: datetime,
-    failure: Signature | None,
-) -> Change:
+def _progress(ending: _Ending, now: datetime) -> dict[str, Any]:
+    told = ending.end.progress
+    return {} if told is None else ended_progress(told, ending.session.best_before, now)
+
+
+def _change(ending: _Ending, now: datetime) -> Change:
+    session, ended, decision = ending.session, ending.ended, ending.decision
+    failure = ending.failure
     values: dict[str, Any] = {
-        "status": _status(end.termination),
+        "status": _status(ended.termination),
         "finished_at": now,
-        "exit_code": exit_code_of(end.termination),
-        "node": end.termination.node[:NODE_LENGTH],
-        "status_message": _end_message(end),
+        "exit_code": ended.exit_code,
+        "node": ended.termination.node[:NODE_LENGTH],
+        "status_message": _end_message(ending),
         "retry_state": RetryState.SUCCEEDED.value,
         "retry_cause": "",
         "failure_category": "",
         "failure_signature": failure.key if failure else "",
         "failure_title": failure.title.replace("\0", "") if failure else "",
         "report_seq": session.report_seq,
-        **end.columns,
+        **ending.end.columns,
     }
-    facts = dict(end.facts)
+    if ending.progress:
+        values["progress"] = ending.progress
+    facts = dict(ending.end.facts)
     events = [Event(f"session.{values['status'].lower()}", facts)]
     if decision is None:
         if session.retry_count:
@@ -222,15 +234,14 @@ def _status(termination: Termination) -> Status:
     return Status.TERMINATED if termination.status == "terminated" else Status.ERROR
 
 
-def _end_message(end: End) -> str:
-    if end.message:
-        return end.message[:STATUS_MESSAGE_LENGTH]
-    termination = end.termination
+def _end_message(ending: _Ending) -> str:
+    if ending.end.message:
+        return ending.end.message[:STATUS_MESSAGE_LENGTH]
+    ended, termination = ending.ended, ending.ended.termination
     if termination.status == "terminated":
         return ""
-    code = exit_code_of(termination)
     words = (termination.reason, termination.message or termination.pod_message)
     message = ": ".join(part for part in words if part)
-    if not message and code is not None:
-        message = f"exit code {code}"
-    return (message or str(classify(termination)))[:STATUS_MESSAGE_LENGTH]
+    if not message and ended.exit_code is not None:
+        message = f"exit code {ended.exit_code}"
+    return (message or str(ended.cause))[:STATUS_MESSAGE_LENGTH]

@@ -1,15 +1,14 @@
 """The signatures of ended sessions: which failures are the same one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db import connection
 
-from retry.evidence.termination import Termination
+from retry.evidence.ended import Ended
 from retry.signatures.signature import Signature, signature
 from sessions_app.db.bulk import array
-from sessions_app.locks import LockedSession
 
 _PROGRAMS = """
     SELECT s.id, c.image, c.command
@@ -18,19 +17,15 @@ _PROGRAMS = """
 """
 
 
-def failure_signatures(
-    ends: Sequence[tuple[LockedSession, Termination, str]],
-) -> dict[UUID, Signature]:
-    """Return the signature of each failure; a success and a cancel have none.
+def failure_signatures(ends: Mapping[UUID, tuple[Ended, str]]) -> dict[UUID, Signature]:
+    """Return the signatures of failures by session; a success and a cancel have none.
+
+    Each comes with the end of its output.
 
     Only failures that no text tells need the image and the command: a batch without one reads
     nothing.
     """
-    failed = {
-        session.id: (termination, log_tail)
-        for session, termination, log_tail in ends
-        if termination.status == "error"
-    }
+    failed = {key: end for key, end in ends.items() if end[0].termination.status == "error"}
     found = {key: signature(*failure) for key, failure in failed.items()}
     for key, image, command in _programs([key for key, each in found.items() if each.of_program]):
         found[key] = signature(*failed[key], image=image, command=command)

@@ -6,6 +6,7 @@ from typing import Any
 
 from retry.engine.decide import Chain, Decision, Rulebook, Settings, decide
 from retry.evidence.causes import RetryCause
+from retry.evidence.ended import Ended
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.policies.inline import InlinePolicy
 from retry.policies.matching import CompiledCategory, NamedPolicy
@@ -58,14 +59,13 @@ def decided(
 ) -> Decision:
     """Decide about a session that did not succeed; other keywords are the policy's fields."""
     decision = decide(
-        termination or exited(1),
+        Ended(termination or exited(1), cause),
         chain or a_chain(signature=signature, title=title),
         Rulebook(
             a_policy(**policy), tuple(named), tuple(categories), bounds, settings or Settings()
         ),
         now,
         random,
-        cause=cause,
     )
     assert decision is not None
     return decision

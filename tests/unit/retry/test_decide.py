@@ -8,6 +8,7 @@ import pytest
 from retry.engine.decide import Decision, Mode, Rulebook, Settings, decide
 from retry.engine.decision import Payment
 from retry.evidence.causes import CANCELLED_CAUSES, NEVER_CAUSES, RetryCause
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.merge import Bound, Layer, MergedBounds
 from tests.unit.retry.build import (
@@ -37,7 +38,7 @@ def steps(decision: Decision) -> list[str]:
 def test_a_success_needs_no_decision() -> None:
     success = Termination(status="terminated", exit_code=0)
     policy = a_policy(max_retries=3)
-    assert decide(success, a_chain(), Rulebook(policy), NOW, 0.5) is None
+    assert decide(Ended(success), a_chain(), Rulebook(policy), NOW, 0.5) is None
 
 
 def test_a_retry_is_granted_and_paid() -> None:
@@ -488,6 +489,6 @@ def test_free_text_in_the_trace_is_bounded() -> None:
 def test_the_given_values_are_left_as_they_were() -> None:
     chain = a_chain(retry_count=1)
     policy, before = a_policy(max_retries=3), chain._replace(counters=dict(chain.counters))
-    decide(exited(1), chain, Rulebook(policy), NOW, 0.5)
+    decide(Ended(exited(1)), chain, Rulebook(policy), NOW, 0.5)
     assert chain == before
     assert policy == a_policy(max_retries=3)

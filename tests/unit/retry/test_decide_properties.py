@@ -21,6 +21,7 @@ from retry.engine.decide import (
 )
 from retry.engine.decision import Payment
 from retry.evidence.causes import RetryCause, cause_class, classify
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.explain.sentences import explain
 from retry.policies.inline import InlinePolicy
@@ -71,9 +72,9 @@ def test_every_failure_gets_a_whole_decision(
     cause: RetryCause | None,
 ) -> None:
     rulebook = Rulebook(policy, bounds=bounds, settings=settings)
-    decision = decide(termination, chain, rulebook, now, random, cause=cause)
+    decision = decide(Ended(termination, cause), chain, rulebook, now, random)
     assert decision is not None
-    assert decision == decide(termination, chain, rulebook, now, random, cause=cause)
+    assert decision == decide(Ended(termination, cause), chain, rulebook, now, random)
     assert json.loads(json.dumps(decision.trace, allow_nan=False)) == decision.trace
     assert decision.trace[-1]["result"] == decision.action
     assert all(explain({"action": decision.action}, decision.trace))
@@ -165,7 +166,7 @@ def test_no_chain_goes_past_a_budget(
     retry_count, now = 0, ROOT_CREATED_AT
     for termination in ends:
         chain = a_chain(retry_count=retry_count, counters=counters, paid=paid)
-        decision = decide(termination, chain, rulebook, now, 0.5)
+        decision = decide(Ended(termination), chain, rulebook, now, 0.5)
         assert decision is not None
         if decision.paid_by is None or decision.due_at is None:
             break
@@ -193,7 +194,7 @@ def test_without_a_preemption_budget_one_count_decides(
 ) -> None:
     chain = a_chain(retry_count=retry_count)
     policy = InlinePolicy(max_retries=max_retries)
-    decision = decide(termination, chain, Rulebook(policy), NOW, 0.5)
+    decision = decide(Ended(termination), chain, Rulebook(policy), NOW, 0.5)
     assert decision is not None
     never = cause_class(classify(termination)) == "never"
     refused = never or retry_count >= max_retries
@@ -207,6 +208,6 @@ def test_deterministic_jitter_takes_nothing_from_chance(
 ) -> None:
     chain = a_chain(session_id=SESSION_ID)
     outcomes = [
-        decide(termination, chain, Rulebook(policy), NOW, random) for random in (0.0, 0.999)
+        decide(Ended(termination), chain, Rulebook(policy), NOW, random) for random in (0.0, 0.999)
     ]
     assert outcomes[0] == outcomes[1]

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from retry.engine.reasons import REASONS
-from retry.engine.workload_message import NO_MESSAGE, workload_message_of
 from retry.evidence.causes import RetryCause, cause_class
-from retry.evidence.termination import Termination
+from retry.evidence.workload_message import NO_MESSAGE, workload_message_in
 from retry.policies.inline import InlinePolicy
 from retry.policies.shared_budget import SharedBudget
 from retry.units.durations import in_words
@@ -46,9 +45,7 @@ def test_the_policies_on_the_page_are_valid() -> None:
 def test_the_words_of_a_workload_are_understood() -> None:
     messages = re.findall(r"echo '(.*)' >", PAGE)
     assert len(messages) == 3
-    assert all(
-        workload_message_of(Termination(message=message)) is not NO_MESSAGE for message in messages
-    )
+    assert all(workload_message_in(message) is not NO_MESSAGE for message in messages)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retry.evidence.causes import RetryCause, classify
+from retry.evidence.ended import Ended
 from retry.evidence.termination import (
     ContainerFacts,
     Termination,
-    exit_code_of,
     first_failed_container,
     message_tail,
 )
@@ -173,16 +173,16 @@ def test_finish_times_may_be_seconds() -> None:
     termination = Termination.from_json({"containers": containers})
     assert Termination.from_json(termination.to_json()) == termination
     assert [each.finished_at for each in termination.containers[3:]] == ["", "", ""]
-    assert exit_code_of(termination) == 3
-    assert exit_code_of(Termination(containers=termination.containers[:2])) == 2
+    assert Ended(termination).exit_code == 3
+    assert Ended(Termination(containers=termination.containers[:2])).exit_code == 2
 
 
 def test_the_exit_code_is_the_first_failed_containers_or_the_sessions() -> None:
     failed = (a_container("a", 4, finished_at=SECOND), a_container("b", 5, finished_at=FIRST))
-    assert exit_code_of(Termination(exit_code=1, containers=failed)) == 5
-    assert exit_code_of(Termination(exit_code=1, containers=(a_container("a"),))) == 1
-    assert exit_code_of(Termination(exit_code=0)) == 0
-    assert exit_code_of(Termination()) is None
+    assert Ended(Termination(exit_code=1, containers=failed)).exit_code == 5
+    assert Ended(Termination(exit_code=1, containers=(a_container("a"),))).exit_code == 1
+    assert Ended(Termination(exit_code=0)).exit_code == 0
+    assert Ended(Termination()).exit_code is None
 
 
 @given(json_values)
@@ -211,4 +211,4 @@ def test_stored_evidence_has_the_same_cause(termination: Termination, padding: s
     for original in (termination, long):
         stored = Termination.from_json(original.to_json())
         assert classify(stored) is classify(original)
-        assert exit_code_of(stored) == exit_code_of(original)
+        assert Ended(stored).exit_code == Ended(original).exit_code

@@ -5,6 +5,7 @@ import pytest
 
 from retry.engine.decide import Decision, Mode, Settings
 from retry.evidence.causes import RetryCause
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.explain.endings import ending_message
 from retry.explain.sentences import explain
@@ -278,7 +279,7 @@ def test_the_outcome_is_told_last(fields: dict[str, Any], sentence: str) -> None
 def because(termination: Termination) -> str:
     """The first sentence, and the message of a session that ended like this."""
     first = sentences_of(decided(termination))[0]
-    assert first.startswith(ending_message(termination).partition(":")[0])
+    assert first.startswith(ending_message(Ended(termination)).partition(":")[0])
     return first
 
 
@@ -354,5 +355,5 @@ def test_the_cluster_has_its_say(name: str, sentence: str) -> None:
 )
 def test_the_author_of_an_end_is_told(facts: dict[str, Any], sentence: str) -> None:
     termination = Termination.from_json(facts)
-    assert ending_message(termination) == sentence
+    assert ending_message(Ended(termination)) == sentence
     assert because(termination).startswith(f"{sentence}, so the cause is")

@@ -12,6 +12,7 @@ from podspec.quantity import parse
 from retry.engine.decide import Chain, Decision, Mode, Rulebook, Settings, counters_after, decide
 from retry.engine.decision import Payment
 from retry.evidence.causes import RetryCause
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import PolicyDocument
@@ -164,7 +165,9 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
         for layer, fields in zip(LAYERS, world["bounds"], strict=False)
     ]
     return decide(
-        Termination.from_json(attempt.end),
+        Ended(
+            Termination.from_json(attempt.end), RetryCause(attempt.cause) if attempt.cause else None
+        ),
         Chain(
             session_id=chain["id"],
             session_type=chain["type"],
@@ -199,7 +202,6 @@ def engine(attempt: Attempt, chain: Json, world: Json, now: datetime) -> Decisio
         ),
         now,
         attempt.random,
-        cause=RetryCause(attempt.cause) if attempt.cause else None,
     )
 
 

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from retry.evidence.causes import classify, rule_conditions
+from retry.evidence.ended import Ended
 from retry.evidence.termination import (
     Termination,
-    exit_code_of,
     first_failed_container,
     termination_from_pod,
 )
@@ -65,14 +65,14 @@ def test_a_recorded_pod_has_its_cause(name: str) -> None:
     assert termination.status == "error"
     assert classify(termination) == cause
     assert rule_conditions(termination) == conditions
-    assert exit_code_of(termination) == code
+    assert Ended(termination).exit_code == code
     assert termination.node == ("" if name.startswith("unschedulable") else "lab-node")
 
 
 @pytest.mark.parametrize("name", sorted(SUCCEEDED))
 def test_the_phase_decides_that_a_pod_succeeded(name: str) -> None:
     termination = termination_from_pod(recorded(name))
-    assert (termination.status, exit_code_of(termination)) == ("terminated", 0)
+    assert (termination.status, Ended(termination).exit_code) == ("terminated", 0)
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -160,7 +160,7 @@ def test_the_termination_message_is_the_first_failed_containers() -> None:
     container(pod, "b", terminated=ended(0, message="done", finishedAt="2026-11-21T00:09:00Z"))
     termination = termination_from_pod(pod)
     assert termination.message == "first"
-    assert exit_code_of(termination) == 6
+    assert Ended(termination).exit_code == 6
     assert [each.name for each in termination.containers] == ["main", "a", "z", "b"]
 
 
@@ -264,7 +264,7 @@ def test_facts_beside_a_pod_hold_where_it_says_nothing() -> None:
     assert read.lease_expired
     read = Termination.from_json({**beside, "pod": recorded("termination-log-failed")})
     assert (read.node, read.message) == ("lab-node", "bad input row 7")
-    assert exit_code_of(read) == 1
+    assert Ended(read).exit_code == 1
     assert Termination.from_json({**beside, "pod": recorded("exit-3")}).message == "stated"
     assert Termination.from_json({**beside, "pod": "gone"}) == Termination.from_json(beside)
 

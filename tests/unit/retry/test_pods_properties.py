@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retry.evidence.causes import RULE_CONDITIONS, RetryCause, classify, rule_conditions
-from retry.evidence.termination import Termination, exit_code_of, termination_from_pod
+from retry.evidence.ended import Ended
+from retry.evidence.termination import Termination, termination_from_pod
 from tests.unit.retry.recorded import NAMES, recorded
 from tests.unit.retry.strategies import WORDS, json_values
 
@@ -84,7 +85,7 @@ def _check(pod: Any) -> None:
         again = Termination.from_json(stored)
         assert again == termination
         assert classify(again) is classify(termination)
-        assert exit_code_of(again) == exit_code_of(termination)
+        assert Ended(again).exit_code == Ended(termination).exit_code
     assert Termination.from_json({"pod": pod}) == termination_from_pod(pod)
 
 

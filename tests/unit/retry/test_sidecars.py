@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from executor.drivers.kubernetes.pod_trim import trimmed
 from executor.drivers.kubernetes.pod_words import first_failed
-from retry.engine.workload_message import workload_message_of
 from retry.evidence.causes import classify, rule_conditions
+from retry.evidence.ended import Ended
 from retry.evidence.termination import (
     Termination,
-    exit_code_of,
     first_failed_container,
     termination_from_pod,
 )
@@ -42,15 +41,15 @@ def test_the_others_say_why(name: str, seen: Any) -> None:
     termination = termination_from_pod(seen(name))
     failed = first_failed_container(termination)
     assert failed is not None
-    assert (classify(termination), exit_code_of(termination)) == (cause, code)
+    assert (classify(termination), Ended(termination).exit_code) == (cause, code)
     assert failed.name == container
-    assert workload_message_of(termination).retry is retry
+    assert Ended(termination).wishes.retry is retry
     assert "OOMKilled" not in rule_conditions(termination)
 
 
 def test_a_success_has_exit_code_0(seen: Any) -> None:
     termination = termination_from_pod(seen("sidecar-terminated"))
-    assert (termination.status, exit_code_of(termination)) == ("terminated", 0)
+    assert (termination.status, Ended(termination).exit_code) == ("terminated", 0)
 
 
 def test_an_exit_code_that_is_not_retried_is_heard() -> None:

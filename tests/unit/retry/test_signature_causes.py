@@ -2,6 +2,7 @@
 
 import pytest
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.signatures.line_prefixes import Prefix
 from retry.signatures.ranks import Rank, rank_of
@@ -20,7 +21,7 @@ TRACEBACK = (
 
 
 def told(output: str) -> str:
-    return signature(FAILED, output).title
+    return signature(Ended(FAILED), output).title
 
 
 # Tracebacks in a log.
@@ -92,7 +93,7 @@ def test_the_exception_in_a_notebook_counts_with_its_place(frames: str, place: s
 
 def test_two_exceptions_in_notebooks_are_two_failures() -> None:
     one, other = (
-        signature(FAILED, NOTEBOOK.format(name=name, frames=CELL, said="x"))
+        signature(Ended(FAILED), NOTEBOOK.format(name=name, frames=CELL, said="x"))
         for name in ("KeyError", "IndexError")
     )
     assert one.key != other.key
@@ -195,7 +196,7 @@ Floating point exception (core dumped)
 @pytest.mark.parametrize("stack", [GFORTRAN, GDB, MPI, FOAM])
 def test_the_first_own_function_of_a_native_stack_is_the_place(stack: str) -> None:
     assert "(split_cells)" in told(stack.format("split_cells"))
-    one, other = (signature(FAILED, stack.format(name)) for name in ("split", "join"))
+    one, other = (signature(Ended(FAILED), stack.format(name)) for name in ("split", "join"))
     assert one.key != other.key
 
 
@@ -210,7 +211,7 @@ def test_a_native_stack_is_no_place_of_an_error_that_names_no_signal() -> None:
 
 
 def test_a_signal_of_the_shell_stays_generic_with_a_place() -> None:
-    assert signature(FAILED, FOAM.format("f")).generic
+    assert signature(Ended(FAILED), FOAM.format("f")).generic
 
 
 # Words in names.

@@ -3,6 +3,7 @@
 import pytest
 
 from executor.failure_tail import text_of
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.signatures.signature import Signature, signature
 
@@ -39,7 +40,7 @@ def told(kind: str, fault: str, run: int, threads: int = 300) -> Signature:
     before = "".join(f"step {n}, loss=0.{run}\n" for n in range(1_000 * run))
     dump = "".join(thread.format(n=n, m=n * 7 % 60 + run) for n in range(threads * 3))
     output = (before + head.format(fault=fault) + dump).encode()
-    return signature(Termination(exit_code=2), text_of(output), image="a:1", command=["b"])
+    return signature(Ended(Termination(exit_code=2)), text_of(output), image="a:1", command=["b"])
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -55,6 +56,6 @@ def test_a_frame_alone_is_generic(thread: str) -> None:
     """As an agent sends it that looks for no head, or where the head is too far away."""
     output = "".join(thread.format(n=n, m=n % 60) for n in range(900))
     for cut in (0, 7, 40):
-        found = signature(Termination(exit_code=2), output[cut:], image="a:1", command=["b"])
+        found = signature(Ended(Termination(exit_code=2)), output[cut:], image="a:1", command=["b"])
         assert found.title == "exit code 2 (a, b)"
         assert found.generic

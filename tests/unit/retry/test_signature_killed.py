@@ -2,6 +2,7 @@
 
 import pytest
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.signatures.signature import Signature, signature
 
@@ -84,7 +85,7 @@ ERRORS = (
 
 
 def told(end: Termination, output: str) -> Signature:
-    return signature(end, output, image=IMAGE, command=COMMAND)
+    return signature(Ended(end), output, image=IMAGE, command=COMMAND)
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -103,7 +104,7 @@ def test_the_last_words_in_a_termination_message_do_not_matter_either() -> None:
 def test_ends_programs_and_images_differ() -> None:
     ends = [told(ends[0], "step 3\n").key for ends in ENDS.values()]
     others = [
-        signature(Termination(exit_code=137), "step 3\n", image=image, command=command).key
+        signature(Ended(Termination(exit_code=137)), "step 3\n", image=image, command=command).key
         for image, command in ((IMAGE, ["sh"]), ("other:1", COMMAND), ("", []))
     ]
     assert len({*ends, *others}) == len(ENDS) + 3

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.signatures.signature import Signature, signature
 from tests.unit.retry.failures import kinds
@@ -12,7 +13,7 @@ ASKED = 0.97
 def found() -> list[tuple[str, list[Signature]]]:
     failed = Termination(exit_code=1)
     return [
-        (tool, [signature(failed, text, image=tool, command=[tool]) for text in texts])
+        (tool, [signature(Ended(failed), text, image=tool, command=[tool]) for text in texts])
         for tool, texts in kinds()
     ]
 

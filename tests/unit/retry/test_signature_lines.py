@@ -2,6 +2,7 @@
 
 import pytest
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.signatures.ranks import Rank, rank_of
 from retry.signatures.signature import Signature, signature
@@ -23,7 +24,7 @@ RuntimeError: Failed to load data
 
 
 def told(output: str) -> Signature:
-    return signature(FAILED, output)
+    return signature(Ended(FAILED), output)
 
 
 @pytest.mark.parametrize(

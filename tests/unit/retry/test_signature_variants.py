@@ -4,6 +4,7 @@ from itertools import combinations
 
 import pytest
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.signatures.signature import signature
 
@@ -942,12 +943,12 @@ APART = (
 
 
 def key(line: str) -> str:
-    return signature(Termination(exit_code=1), line).key
+    return signature(Ended(Termination(exit_code=1)), line).key
 
 
 @pytest.mark.parametrize("lines", SAME, ids=lambda lines: lines[0][:40])
 def test_runs_of_one_failure_fall_together(lines: tuple[str, ...]) -> None:
-    titles = {signature(Termination(exit_code=1), line).title for line in lines}
+    titles = {signature(Ended(Termination(exit_code=1)), line).title for line in lines}
     assert len(titles) == 1, titles
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retry.evidence.ended import Ended
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.signatures.engine import SearchSet, compiled
 from retry.signatures.masks import _STEPS, masked
@@ -20,15 +21,20 @@ FAILED = Termination(exit_code=1)
 FAILURES = failures()
 
 
+IMAGE = "registry.example.com/team/job:7"
+
+
 def signatures(failure: Failure) -> list[Signature]:
     return [
-        signature(termination, output, image="registry.example.com/team/job:7", command=["run"])
+        signature(
+            Ended(termination), output, image="registry.example.com/team/job:7", command=["run"]
+        )
         for termination, output in failure.terminations()
     ]
 
 
 def title(output: str, termination: Termination = FAILED) -> str:
-    return signature(termination, output).title
+    return signature(Ended(termination), output).title
 
 
 def mask(text: str) -> str:
@@ -82,10 +88,10 @@ def test_failures_of_one_tool_stay_apart() -> None:
 def test_what_a_script_prints_at_the_end_changes_little(after: str) -> None:
     outputs = [each for failure in FAILURES for each in failure.terminations()[:1]]
     changed = [
-        signature(termination, output).title
+        signature(Ended(termination), output).title
         for termination, output in outputs
-        if signature(termination, output).key
-        != signature(termination, f"{output.rstrip()}\n{after}").key
+        if signature(Ended(termination), output).key
+        != signature(Ended(termination), f"{output.rstrip()}\n{after}").key
     ]
     assert len(changed) <= 0.02 * len(FAILURES), changed
 
@@ -449,18 +455,18 @@ def test_secrets_go(text: str) -> None:
 
 
 def test_the_key_is_of_cause_exit_code_and_text() -> None:
-    found = signature(FAILED, "error: x")
-    assert found.key != signature(Termination(exit_code=2), "error: x").key
-    assert found.key != signature(FAILED, "error: y").key
+    found = signature(Ended(FAILED), "error: x")
+    assert found.key != signature(Ended(Termination(exit_code=2)), "error: x").key
+    assert found.key != signature(Ended(FAILED), "error: y").key
     oom = Termination(exit_code=1, conditions=("OOMKilled",))
-    assert found.key != signature(oom, "error: x").key
-    assert found.key == signature(FAILED, "error: x", image="a:1", command=["b"]).key
+    assert found.key != signature(Ended(oom), "error: x").key
+    assert found.key == signature(Ended(FAILED), "error: x", image="a:1", command=["b"]).key
 
 
 @pytest.mark.parametrize("output", ["", "Killed\n", "Terminated\n", "exit status 3\n"])
 def test_a_generic_text_adds_the_image_and_the_command(output: str) -> None:
     def key(image: str, command: list[str]) -> str:
-        found = signature(FAILED, output, image=image, command=command)
+        found = signature(Ended(FAILED), output, image=image, command=command)
         assert found.generic
         return found.key
 
@@ -473,7 +479,7 @@ def test_a_generic_text_adds_the_image_and_the_command(output: str) -> None:
 def test_a_platform_cause_is_of_cause_and_reason_only() -> None:
     def evicted(reason: str, code: int) -> Signature:
         termination = Termination(reason=reason, conditions=("Evicted",), exit_code=code)
-        return signature(termination, f"error: {code}")
+        return signature(Ended(termination), f"error: {code}")
 
     assert evicted("Evicted", 1) == evicted("Evicted", 2)
     assert evicted("Evicted", 1) != evicted("TerminationByKubelet", 1)
@@ -517,8 +523,8 @@ PIECES = st.sampled_from(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(PIECES, st.text(max_size=20)), max_size=40).map("".join))
 def test_any_output_has_one_bounded_signature(output: str) -> None:
-    found = signature(FAILED, output, image="a/b:c", command=["d"])
-    assert found == signature(FAILED, output, image="a/b:c", command=["d"])
+    found = signature(Ended(FAILED), output, image="a/b:c", command=["d"])
+    assert found == signature(Ended(FAILED), output, image="a/b:c", command=["d"])
     assert len(found.key) == KEY_LENGTH
     assert 0 < len(found.title) <= TITLE_LENGTH
     assert found.title.isprintable() or any(ord(letter) > 126 for letter in found.title)
@@ -527,8 +533,8 @@ def test_any_output_has_one_bounded_signature(output: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=200))
 def test_only_the_end_of_an_output_counts(output: str) -> None:
-    assert signature(FAILED, "x" * 99 + output.rjust(16_384)) == signature(
-        FAILED, output.rjust(16_384)
+    assert signature(Ended(FAILED), "x" * 99 + output.rjust(16_384)) == signature(
+        Ended(FAILED), output.rjust(16_384)
     )
 
 
@@ -570,7 +576,7 @@ def test_no_output_takes_long(unit: str) -> None:
     def seconds(size: int) -> float:
         output = unit * (size // len(unit))
         started = process_time()
-        signature(FAILED, output)
+        signature(Ended(FAILED), output)
         return process_time() - started
 
     seconds(16_384)

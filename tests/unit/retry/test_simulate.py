@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from podspec.quantity import parse
 from retry.engine.decide import Chain, Rulebook, Settings, counters_after, decide
 from retry.engine.decision import Payment
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from retry.policies.inline import InlinePolicy
@@ -228,7 +229,7 @@ def test_each_decision_is_the_engines(chain: Past, book: Rulebook) -> None:
         context = Chain(
             ending.session_id, "batch", number, ROOT_CREATED_AT, counters, resources, paid=paid
         )
-        expected = decide(ending.termination, context, book, now, 0.0)
+        expected = decide(Ended(ending.termination), context, book, now, 0.0)
         if attempt.decision is None or expected is None:
             assert attempt.decision is expected
             break

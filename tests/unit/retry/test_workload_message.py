@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retry.engine.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_of
+from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
+from retry.evidence.workload_message import NO_MESSAGE, WorkloadMessage, workload_message_in
 from tests.unit.retry.build import a_container, decided
 from tests.unit.retry.named import category
 from tests.unit.retry.strategies import json_values
 
 
 def read(message: str) -> WorkloadMessage:
-    return workload_message_of(Termination(message=message))
+    return workload_message_in(message)
 
 
 def saying(**wishes: Any) -> str:
@@ -101,27 +102,25 @@ def test_only_what_is_stored_of_a_message_is_heard() -> None:
     long = wish + " " * (4097 - len(wish))
     assert read(long) is NO_MESSAGE
     stored = Termination.from_json(Termination(message=long).to_json())
-    assert workload_message_of(stored) is NO_MESSAGE
+    assert Ended(stored).wishes is NO_MESSAGE
 
 
 def test_the_first_container_that_failed_speaks() -> None:
     first = a_container("b", 1, finished_at="1", message=saying(after=1))
     second = a_container("a", 1, finished_at="2", message=saying(after=2))
     well = a_container("c", 0, finished_at="0", message=saying(after=3))
-    message = workload_message_of(
-        Termination(message=saying(after=4), containers=(second, well, first))
-    )
-    assert message.after == 1
+    ended = Ended(Termination(message=saying(after=4), containers=(second, well, first)))
+    assert ended.wishes.after == 1
 
 
 def test_an_init_container_speaks_too() -> None:
     init = a_container("setup", 1, init=True, message=saying(retry=False))
-    assert not workload_message_of(Termination(containers=(init,))).retry
+    assert not Ended(Termination(containers=(init,))).wishes.retry
 
 
 def test_without_a_word_of_a_container_the_message_of_the_session_counts() -> None:
     silent = (a_container("main", 1),)
-    assert workload_message_of(Termination(message=saying(after=4), containers=silent)).after == 4
+    assert Ended(Termination(message=saying(after=4), containers=silent)).wishes.after == 4
 
 
 @given(st.text() | json_values.map(lambda value: json.dumps({"reprise": value})))

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from retry.evidence.termination import Termination, clean_text, first_failed_container, message_tail
+from retry.evidence.termination import clean_text, message_tail
 
 _KEYS = frozenset({"retry", "after", "category"})
 
@@ -22,14 +22,11 @@ class WorkloadMessage:
 NO_MESSAGE = WorkloadMessage()
 
 
-def workload_message_of(termination: Termination) -> WorkloadMessage:
+def workload_message_in(message: str) -> WorkloadMessage:
     """Read `{"reprise": {"retry": false, "after": 120, "category": "x"}}`. Never raises.
 
-    The message is that of the first failed container, or without containers the session's. If any
-    part is malformed, the whole message counts as plain text without wishes.
+    If any part is malformed, the whole message counts as plain text without wishes.
     """
-    container = first_failed_container(termination)
-    message = termination.message if container is None else container.message or termination.message
     if '"reprise"' not in message:
         return NO_MESSAGE
     # Only the stored part counts, so that a simulation reads the same.
