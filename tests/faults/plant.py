@@ -19,6 +19,8 @@ from executor.agent import EXIT_TAKEN_OVER
 from executor.clock import boottime
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.worker.watchdog import EXIT_CODE as HUNG
+from retry.breakers import BreakerRule
+from retry.policies.shared_budget import SharedBudget
 from tests.acceptance.broker import PrivateNode
 from tests.acceptance.running import ROOT, clean_environ, processes_of
 from tests.clock import SkewedClock
@@ -63,6 +65,11 @@ SCRIPT = {
     "output_bytes": OUTPUT_BYTES,
     **{f"{kind}_report_rate": REPORT_TROUBLE for kind in TROUBLES},
 }
+GUARDS = {
+    "breaker": BreakerRule(chains=1000).model_dump(mode="json"),
+    "retry_budget": SharedBudget(burst=100_000).stored(),
+}
+"""A breaker and a shared budget that every failure and retry is counted in, and none waits for."""
 SET_UP = f"""
 import django, sys
 django.setup()
@@ -70,11 +77,14 @@ from django.core.management import call_command
 from pathlib import Path
 from reprise.standalone import credentials
 from sessions_app.services.resources.priority_classes import priority_class_create
+from sessions_app.services.resources.retry_config import retry_settings_put
+from sessions_app.in_force.config_scope import ConfigScope
 call_command("migrate", verbosity=0)
 directory = Path(sys.argv[1])
 project = credentials.ensure_tenants()
 credentials.ensure_credentials(directory, sys.argv[2], project)
 priority_class_create("{URGENT}", 10, {{"may_preempt": True}}, by="faults")
+retry_settings_put(ConfigScope(), by="faults", **{GUARDS})
 for name in sys.argv[3:]:
     name, _, projects = name.partition("@")
     options = {{"project": projects.split(",") if projects else []}}
