@@ -10,6 +10,7 @@ _PARTS = (_BELOW, b"Stack backtrace:", b"Location:")
 _BARE_HEAD = b"Error:"
 _HEAD = simple(r"(?i)[^\n]*?\berror\b")
 _NUMBERED = simple(r"\s++[0-9]++: (.*)$")
+_WORDS = simple(r"[A-Za-z]\S*+ ")
 _LONGEST = 80
 """Lines between the head and the line that was found, at most."""
 _LAST_CAUSES = 2
@@ -41,6 +42,7 @@ def _causes(lines: Sequence[bytes], start: int, *, bare: bool) -> list[bytes]:
     """Return the causes, the outermost first. Below a bare head, they follow without a title."""
     found: list[bytes] = []
     wanted = numbered = bare
+    column = _LONGEST
     for line in lines[start : start + _LONGEST]:
         if line.startswith(_BESIDE):
             found.append(line.removeprefix(_BESIDE))
@@ -51,7 +53,15 @@ def _causes(lines: Sequence[bytes], start: int, *, bare: bool) -> list[bytes]:
         elif wanted and (match := _NUMBERED.match(line)):
             found.append(match.group(1))
             numbered = True
+            column = match.start(1)
+        elif numbered and _goes_on(line, column):
+            found[-1] = found[-1].rstrip(b":") + b": " + line.strip()
         elif wanted and not numbered and line:
             found.append(line.strip())
             wanted = False
     return found
+
+
+def _goes_on(line: bytes, column: int) -> bool:
+    """Return whether a line goes on with a cause, aligned with it, and is no excerpt of a file."""
+    return line[:column].isspace() and _WORDS.match(line, column) is not None

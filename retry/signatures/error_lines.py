@@ -27,6 +27,8 @@ _NO_GPU_ERROR = compiled(
 )
 _CODE_OF_NPM = compiled(r"^npm (?:ERR!|error) code (E[A-Z0-9]+)$")
 _NO_MESSAGE_OF_NPM = compiled(r"^npm (?:ERR!|error) (?:code|errno|syscall|path|dest|command|$)")
+# Which package it was; else it stands in an address, or not at all.
+_NO_PACKAGE = compiled(r"'(@?[\w./-]+)(?:@[^']*)?' is not in (?:this|the npm) registry")
 # What leads to others, and counts.
 _NO_LEAD = compiled(r":$|\b[0-9]+ (?:\w+ )?failed\b")
 _TIMES = compiled(r"^(?:real|user|sys)\s+[0-9]|^\++ |^[0-9.]+user [0-9.]+system ")
@@ -184,7 +186,9 @@ def npm_error(output: Output) -> Failure | None:
             continue
         said = next((line for line in lines[at:] if not _NO_MESSAGE_OF_NPM.search(line)), b"")
         said = said.removeprefix(b"npm ERR! ").removeprefix(b"npm error ")
-        return Failure(b"npm " + match.group(1) + b": " + said, b"", at)
+        named = next(filter(None, map(_NO_PACKAGE.search, lines[at:])), None)
+        package = bytes(named.group(1)) + b": " if named is not None else b""
+        return Failure(b"npm " + match.group(1) + b": " + package + said, b"", at)
     return None
 
 

@@ -385,7 +385,9 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
             r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?"
             # Names in the code: which one is missing is another failure.
             r"|\b(?:module named|no attribute|import name|undefined symbol:?|keyword argument"
-            r"|with message) )?"
+            # The same as the JVM tells it, and an exception within a message.
+            r"|with message|of type|Cannot (?:invoke|(?:read|assign) field|(?:load|store) \w+ \w+)"
+            r") |(?:Error|Exception)\()?"
             r"(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,

@@ -14,11 +14,16 @@ _TITLE_ONLY = compiled(
     r"^\W*(?:[0-9:]+\s+)?(?:[A-Z]\w+|FOAM FATAL(?: IO)?) (?:Error|ERROR)(?: in \w+ \S+)?:?"
     r"(?: \([^()]*\))?$|^Error occurred during initialization of \w+$"
     r"|^\W+\w*(?:Exception|Error) +: \w+$"
+    # With a number, and as MATLAB says in which function of its own it was.
+    r"|^(?:[A-Z]\w+ ){1,3}(?:Error|ERROR) -?[0-9]+[:.]?$|^\{?Error using \S+(?: \(line [0-9]+\))?$"
 )
 # Such a head of dbt, without the time: in which model the error below it is.
 _TITLE_ABOVE = compiled(r"^\W*(?:[0-9:]+\s+)?([A-Z]\w+ Error in \w+ \S+(?: \([^()]*\))?)$")
 # What javac says of an error, deeper than it.
 _LABEL = simple(r"(?:\[ERROR\])?+\s{2,}+((?:symbol|location|required|found|reason): .*)$")
+# Terraform tells in a box which resource it was.
+_OF_TERRAFORM = b"\xe2\x94\x82 Error: "
+_RESOURCE = simple(r"\xe2\x94\x82\s++(with [^\s,]++),$")
 _MOST_BETWEEN = 3
 """Lines between an error and its labels at most: the code, and what points to it."""
 # What S3 did not tell, after a comma.
@@ -108,6 +113,9 @@ def _title_above(lines: Sequence[bytes], at: int) -> list[bytes]:
 
 def _labels(lines: Sequence[bytes], at: int) -> list[bytes]:
     """Return the labelled lines below an error, which are of it; code may stand between."""
+    if lines[at].startswith(_OF_TERRAFORM):
+        resources = map(_RESOURCE.match, lines[at + 1 : at + 1 + _FIELDS])
+        return [match.group(1) for match in resources if match is not None][:1]
     below = lines[at + 1 : at + 2 + _MOST_BETWEEN]
     start = next((n for n, line in enumerate(below) if _LABEL.match(line)), None)
     if start is None or not all(line[:1].isspace() for line in below[:start]):

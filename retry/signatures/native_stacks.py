@@ -21,21 +21,31 @@ _FRAMES = (
     # OpenFOAM: `#3  Solver::scale(Field&) const at ??:?`.
     simple(r"\s*+#[0-9]++\s++([A-Za-z_~][^(\n]*+)\("),
 )
-_LIBRARY = compiled(r"[/\s\"](?:libc|libpthread|libm|ld-linux[\w-]*)(?:-[0-9.]+)?\.so\b")
+_LIBRARY = compiled(
+    r"[/\s\"](?:libc|libpthread|libm|libstdc\+\+|libgcc_s|ld-linux[\w-]*)(?:-[0-9.]+)?\.so\b"
+)
 # What prints the stack, and what the system runs between the signal and the program.
 _NOT_OWN = compiled(
     r"(?i)^\?|sig\w*_?handler|print_?stack|back_?trace|restore_rt|libc_start|^_*start$"
-    r"|^(?:__gi_)?(?:raise|abort|gsignal|kill)\b|^__pthread|^__assert|^_gfortran"
+    r"|^(?:__gi_)?(?:raise|abort|gsignal|kill)\b|^_*pthread_|^__assert|^_gfortran"
+    # What throws in C++, and what ends the program if nothing catches it.
+    r"|^__cxa_|^__cxxabi|^__gnu_cxx|^_ZN(?:9__gnu_cxx|10__cxxabiv1)|^_ZSt|^std::(?:__throw|term)"
 )
+_UNCAUGHT = b"terminate called "
 
 
 def with_native_place(output: Output, failure: Failure | None) -> Failure | None:
     """Return the failure with the place of the last native stack, if it tells of a signal."""
     if Sign.NATIVE not in output.signs or failure is None or failure.place:
         return failure
-    if _NAMES_SIGNAL.search(failure.text) is None:
+    if _NAMES_SIGNAL.search(failure.text) is None and not _is_uncaught(output, failure):
         return failure
     return replace(failure, place=_last_place(output))
+
+
+def _is_uncaught(output: Output, failure: Failure) -> bool:
+    """Return whether a failure is an exception of C++ that nothing caught: SIGABRT follows."""
+    return failure.line >= 0 and output.lines[failure.line].startswith(_UNCAUGHT)
 
 
 def _last_place(output: Output) -> bytes:

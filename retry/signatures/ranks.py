@@ -93,7 +93,7 @@ _NEVER = compiled(
     r"|HYDRA_FULL_ERROR=|^scons: building terminated|^\*\s+\[ABORT\]"
     # Excerpts of code that sbt shows.
     r"|^\[error\]\s(?:\s|\^|$|Total time: )|^Use --verbose_failures"
-    r"|^\[ERROR\]\s*(?:$|->|\[Help|Re-run|To see)"
+    r"|^\[ERROR\]\s*(?:$|->|\[Help|Re-run|To see|After correcting|mvn <)"
     r"|Look below for error|stacktrace below might|^[\s|]*\^[\s^~-]*(?:error here)?$"
     r"|run with `?RUST_BACKTRACE|: Unhandled promise rejection\. This error originated"
     r"|\bSet MCA parameter |\bmore process(?:es)? ha(?:s|ve) sent help message"

@@ -1,6 +1,7 @@
 """The signature of a failure: what makes two failures the same one."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -20,7 +21,9 @@ from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import MOST_MASKED, masked
 from retry.signatures.native_stacks import with_native_place
 from retry.signatures.nccl import with_warning
+from retry.signatures.places import with_place
 from retry.signatures.ranks import Rank, generic_word, rank_of
+from retry.signatures.spring import spring_error
 from retry.signatures.stacks import last_head
 from retry.signatures.tracebacks import Exceptions, Failure, exceptions_of, last_told, place_masked
 from retry.signatures.vague_lines import is_vague
@@ -41,6 +44,8 @@ WITHOUT_EXIT_CODE = _SAY_WHY | PLATFORM_CAUSES
 _SIGNALS = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 _KILLED = {code: name for n, name in _SIGNALS.items() for code in (128 + n, -n)}
 """Exit codes that say the same. SIGABRT is not here: a program that aborts says why itself."""
+_PACKAGES = re.compile(r"^(?:[a-z_]\w*+\.)++(?=[A-Z]\w*+: )")
+"""Where an exception is defined; its own name says nearly as much."""
 
 
 class Signature(NamedTuple):
@@ -158,13 +163,14 @@ def _failure_in(tail: bytes, *, errors_only: bool) -> Failure | None:
     if exceptions.told is not None:
         return exceptions.told
     over = exceptions.passed_over
-    found = last_head(read) or npm_error(read) or gradle_error(read) or gpu_line(read, over)
+    found = last_head(read) or npm_error(read) or gradle_error(read) or spring_error(read)
+    found = found or gpu_line(read, over)
     if found is not None:
         return with_native_place(read, found)
     line = with_native_place(read, _error_before_end(read, exceptions))
-    if errors_only:
-        sure = line is not None and (line.place or _is_sure(read.lines[line.line]))
-        return line if sure else None
+    if errors_only and not (line is not None and (line.place or _is_sure(read.lines[line.line]))):
+        return None
+    line = with_place(read, line)
     return line or with_native_place(read, exceptions.wrapper or last_line(read, over))
 
 
@@ -185,12 +191,15 @@ def _error_before_end(read: Output, exceptions: Exceptions) -> Failure | None:
 def _shown(failure: Failure) -> str:
     """Return the masked text with its place, both within 200 characters.
 
-    Of a longer text the middle goes: what failed may stand at the end of a chain of causes.
+    Of a longer text the packages of its exception go, and then the middle: what failed may stand at
+    the end of a chain of causes.
     """
     place = place_masked(failure.place)
     after = f" ({place})" if place else ""
     text = masked(failure.text).decode("utf-8", "replace")
     room = TITLE_LENGTH - len(after)
+    if len(text) > room:
+        text = _PACKAGES.sub("", text)
     if len(text) > room and len(failure.text) <= MOST_MASKED:
         text = f"{text[: room - END_LENGTH - 1]}…{text[-END_LENGTH:]}"
     return text[:room] + after

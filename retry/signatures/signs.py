@@ -55,6 +55,7 @@ class Sign(IntEnum):
     GPU = 8
     NATIVE = 9
     GLUED = 10
+    PLACE = 11
 
 
 _PATTERNS = {
@@ -70,6 +71,9 @@ _PATTERNS = {
     Sign.GPU: _GPU,
     Sign.NATIVE: _NATIVE,
     Sign.GLUED: GLUED,
+    # Heads and frames of stacks of Julia, MATLAB, Intel's Fortran and Elixir, and Nextflow.
+    Sign.PLACE: r"Stacktrace:|Error in \S+ \(line |Routine +Line +Source|\.exs?:[0-9]+: "
+    r"|Error executing process > '",
 }
 _FRAME = simple(r"\n[ \t]*+at ")
 _SET = SearchSet([_PATTERNS[sign] for sign in Sign])

@@ -20,8 +20,8 @@ _EXCEPTION = simple(r"[A-Za-z_][\w.]*+(?:\([\w ,.]++\))?+(?:: |:$|$)")
 _NAMED_ONE = compiled(
     r"^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Warning|Group)\b"
 )
-_FOREIGN = compiled(r"^File \"(?:<frozen|<__|<decorator|[^\"]*(?:-packages[/\\]|\.pyx\"))")
-_STANDARD = simple(r"/lib(?:64)?/python[0-9.]*+/")
+# Spark brings its own Python code.
+_STANDARD = simple(r"/lib(?:64)?/python[0-9.]*+/|/python/pyspark/|/py4j-")
 _RICH_FRAME = compiled(r"^\xe2\x94\x82 (\S+\.py):[0-9]+ in (\S+)")
 # Exceptions of those that only started the program that failed.
 _WRAPPERS = simple(
@@ -44,6 +44,7 @@ _CAUSED = (b"The above exception was the direct cause", b"During handling of the
 _IGNORED = (b"Exception ignored in", b"Error in atexit", b"--- Logging error ---")
 _ROOT_CAUSE = b"Root Cause (first observed failure)"
 _ENDS = (b"During handling", b"The above exception", b"make", b'"""')
+_REMOTE = b"RemoteTraceback"
 _LAST_ERROR = b"Last error:"
 _GRAPH = b"Graph execution error:"
 _LONGEST_GRAPH = 80
@@ -157,9 +158,14 @@ def _passed_over(lines: Sequence[bytes], found: _Exception) -> Sequence[int]:
 def _with_cause(
     lines: Sequence[bytes], starts: Sequence[int], start: int, told: Failure
 ) -> Failure:
-    """Return an exception, and if it tells no reason, that which caused it."""
-    cause = _cause_of(lines, starts, start) if is_vague(told.text) else None
-    if cause is None:
+    """Return an exception, and if it tells no reason, that which caused it.
+
+    One that is raised once more, as that of another process, is told where it was raised first.
+    """
+    cause = _cause_of(lines, starts, start)
+    if cause is not None and cause.failure.text == told.text:
+        return cause.failure
+    if cause is None or not is_vague(told.text):
         return told
     text = told.text.rstrip(b".:") + b": " + cause.failure.text
     return Failure(text, told.place, told.line)
@@ -208,7 +214,7 @@ def last_told(tail: bytes) -> Failure | None:
     if _was_caused(output.lines, starts[-1]):
         # What caused it may be part of it.
         below = output.lines[told.line + 1 : told.line + 2]
-        return None if any(below) or is_vague(told.text) else told
+        return None if any(below) or is_vague(told.text) or _REMOTE in tail else told
     return told
 
 

@@ -358,3 +358,159 @@ def test_a_status_stays_before_the_method_and_the_address_that_were_asked() -> N
     assert "403 POST" in told("error: 403 POST https://a.example.com/x: no\n")
     assert "403" not in told("error: lost 403 POST requests\n")
     assert "403" not in told("error: lost 403 Files\n")
+
+
+# Places that other languages tell.
+
+
+@pytest.mark.parametrize(
+    ("output", "place"),
+    [
+        (
+            (
+                "ERROR: LoadError: DomainError with -1.0:\nsqrt was called with a negative number\n"
+                "Stacktrace:\n  [1] sqrt\n    @ ./math.jl:677 [inlined]\n"
+                "  [2] mean\n    @ Stats /home/u/.julia/packages/Stats/x1/src/mean.jl:3\n"
+                "  [3] speed(p::Float64)\n    @ Main.Flow /srv/src/flow.jl:22\n"
+                "  [4] top-level scope\n    @ /srv/run.jl:14\n"
+            ),
+            "flow:speed",
+        ),
+        (
+            (
+                "ERROR: bad row\nStacktrace:\n [1] error(::String) at ./error.jl:33\n"
+                " [2] rows(::Int64) at /srv/load.jl:7\n"
+            ),
+            "load:rows",
+        ),
+        (
+            (
+                "** (MatchError) no match of right hand side value: :nil\n"
+                "    (elixir 1.15.7) lib/enum.ex:10: Enum.map/2\n"
+                "    (feed 0.3.1) lib/feed/poller.ex:52: Feed.Poller.poll/2\n"
+            ),
+            "Feed.Poller.poll/#",
+        ),
+        (
+            (
+                "Error using horzcat\nDimensions of arrays are not consistent.\n\n"
+                "Error in assemble (line 44)\n    K = [A B];\n\nError in run (line 1)\n"
+            ),
+            "assemble",
+        ),
+        (
+            (
+                "forrtl: severe (24): end-of-file during read, unit 31\n"
+                "Image              PC                Routine            Line        Source\n"
+                "waves              00000000004A1B2C  Unknown               Unknown  Unknown\n"
+                "waves              00000000004A1B2C  read_bc_                   88  bc.f90\n"
+            ),
+            "read_bc_",
+        ),
+        (
+            (
+                "ERROR ~ Error executing process > 'MAIN:CALL (S1)'\n\nCommand error:\n"
+                "  A USER ERROR has occurred: no overlapping contigs found.\n"
+            ),
+            "MAIN:CALL",
+        ),
+    ],
+)
+def test_the_innermost_own_place_counts_in_other_languages(output: str, place: str) -> None:
+    assert told(output).endswith(f" ({place})")
+
+
+def test_a_place_that_belongs_to_no_error_changes_nothing() -> None:
+    killed = Termination(exit_code=137)
+    plain = signature(killed, "step 1\n", command=["a"])
+    warned = "step 1\nStacktrace:\n [1] rows(::Int64) at /srv/load.jl:7\n"
+    assert signature(killed, warned, command=["a"]).key == plain.key
+    assert told("error: bad row\nStacktrace:\n [1] f() at ./error.jl:33\n") == "error: bad row"
+
+
+def test_an_exception_of_cpp_that_nothing_caught_has_the_place_of_its_native_stack() -> None:
+    stack = (
+        "terminate called after throwing an instance of 'std::out_of_range'\n  what():  map::at\n"
+        "[n7:12] *** Process received signal ***\n[n7:12] Signal: Aborted (6)\n"
+        "[n7:12] [ 0] /lib/libc.so.6(abort+0xd3)[0x7f00]\n"
+        "[n7:12] [ 1] /lib/libstdc++.so.6(_Z3foov+0x12)[0x7f00]\n"
+        "[n7:12] [ 2] ./a.out(_ZSt20__throw_out_of_rangePKc+0x12)[0x7f00]\n"
+        "[n7:12] [ 3] ./a.out(pack+0x2f1)[0x55aa]\n[n7:12] [ 4] ./a.out(main+0x1)[0x55aa]\n"
+    )
+    assert told(stack) == "std::out_of_range: map::at (pack)"
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["multiprocessing.pool.RemoteTraceback: ", "concurrent.futures.process._RemoteTraceback: "],
+)
+def test_an_exception_of_another_process_is_told_where_it_was_raised_first(head: str) -> None:
+    again = TRACEBACK[:2] + TRACEBACK[-1:]
+    direct = "The above exception was the direct cause of the following exception:"
+    lines = (head, '"""', *TRACEBACK, '"""', "", direct, "", *again)
+    assert told("\n".join(lines)) == "ValueError: bad shape (load:load)"
+    other = (*lines[:-1], "KeyError: 'a'")
+    assert told("\n".join(other)) == "KeyError: 'a' (train:main)"
+
+
+def test_the_code_of_spark_is_not_that_of_the_program() -> None:
+    frames = (
+        '  File "/opt/spark/python/pyspark/sql/readwriter.py", line 1721, in parquet',
+        '  File "/opt/spark/python/lib/py4j-0.10.9-src.zip/py4j/gateway.py", line 1, in call',
+    )
+    lines = (*TRACEBACK[:4], *frames, "AnalysisException: no such column")
+    assert told("\n".join(lines)) == "AnalysisException: no such column (load:load)"
+
+
+# Descriptions.
+
+SPRING = """\
+12:00:00 ERROR 7 --- [main] o.s.b.d.LoggingFailureAnalysisReporter   :
+
+***************************
+APPLICATION FAILED TO START
+***************************
+
+Description:
+
+{}
+
+Action:
+
+Consider to do something.
+"""
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("Port 80 was already in use.\n", "Port # was already in use."),
+        (
+            "A component required a bean of type 'com.example.orders.Client'.\n",
+            "A component required a bean of type 'com.example.orders.Client'.",
+        ),
+        (
+            "Failed to bind properties under 'a':\n\n    Reason: no such value\n",
+            "Failed to bind properties under 'a': Reason: no such value",
+        ),
+    ],
+)
+def test_spring_describes_why_an_application_did_not_start(description: str, expected: str) -> None:
+    assert told(SPRING.format(description)) == expected
+
+
+def test_a_start_of_spring_that_is_not_described_is_told_by_its_other_lines() -> None:
+    assert told("APPLICATION FAILED TO START\nerror: bad row\n") == "error: bad row"
+    assert told(SPRING.format("") + "error: bad row\n") == "error: bad row"
+
+
+@pytest.mark.parametrize(
+    ("cause", "expected"),
+    [
+        ("no such row\n       missing field `a`", "no such row: missing field `a`"),
+        ("bad line:\n         |\n       3 | a\n       missing field", "bad line: missing field"),
+    ],
+)
+def test_a_cause_of_several_lines_is_told_whole(cause: str, expected: str) -> None:
+    output = f"Error: no config\n\nCaused by:\n    0: bad file\n    1: {cause}\n"
+    assert told(output) == f"Error: no config: bad file: {expected}"

@@ -169,3 +169,52 @@ def test_a_line_between_ornaments_is_no_signature_because_of_a_count_of_none() -
 )
 def test_a_zero_that_counts_no_errors_changes_nothing(line: str, rank: Rank) -> None:
     assert rank_of(line.encode()) is rank
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        # Maven: how to go on, once the problems are gone.
+        (
+            (
+                "[ERROR] Could not resolve dependencies: no such artifact\n[ERROR] \n"
+                "[ERROR] After correcting the problems, you can resume the build with the command\n"
+                "[ERROR]   mvn <args> -rf :orders\n"
+            ),
+            "[ERROR] Could not resolve dependencies: no such artifact",
+        ),
+        # Terraform: the resource.
+        (
+            "│ Error: bucket is taken\n│ \n│   with bucket.raw,\n│   on main.tf line 14:\n",
+            "│ Error: bucket is taken with bucket.raw",
+        ),
+        ("│ Error: bucket is taken\n│ \n╵\n", "│ Error: bucket is taken"),
+        # Titles with a number, and of MATLAB.
+        (
+            "License Manager Error -4\nMaximum number of users reached.\n",
+            "License Manager Error -4 Maximum number of users reached.",
+        ),
+        (
+            "Error using horzcat\nSizes differ there.\n",
+            "Error using horzcat Sizes differ there.",
+        ),
+        # npm: the package.
+        (
+            (
+                "npm error code E404\nnpm error 404 Not Found - GET https://a.example.com/x\n"
+                "npm error 404  '@a/charts@^3.1.0' is not in this registry.\n"
+            ),
+            "npm E#: @a/charts: 404 Not Found - GET http:<url>",
+        ),
+    ],
+)
+def test_a_tool_tells_what_it_was_about(output: str, expected: str) -> None:
+    assert signature(FAILED, output).title == expected
+
+
+def test_a_long_exception_loses_its_packages_before_its_middle() -> None:
+    said = "bad row " * 22
+    title = signature(FAILED, f"com.example.orders.BadRowException: {said}end").title
+    assert title == f"BadRowException: {said}end"
+    shorter = signature(FAILED, "com.example.orders.BadRowException: bad row")
+    assert shorter.title == "com.example.orders.BadRowException: bad row"
