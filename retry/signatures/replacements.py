@@ -117,7 +117,15 @@ def path(match: Any) -> bytes:
     extension = extension_of(name)
     if relative and token.count(b"/") < 2 and not extension:
         return token
+    if extension in _SOURCES and (source := _source_name(name)):
+        return source + token[len(name) :]
     return b"<path>" + extension + (token[len(name) :] if extension else b"")
+
+
+def _source_name(path: bytes) -> bytes:
+    """Return the name of a file of source code, without folders; nothing if it is made up."""
+    name = path.rpartition(b"/")[2]
+    return b"" if b"/tmp/" in path or name.startswith(b"tmp") else name
 
 
 def quoted_path(match: Any) -> bytes:
@@ -140,6 +148,8 @@ def file(match: Any) -> bytes:
     if name.startswith(b"lib") and match.group(1).startswith(b".so"):
         # Which library is missing is another failure; its version is not.
         return name[: -len(match.group(1))] + b".so"
+    if match.group(1) in _SOURCES and (source := _source_name(name)):
+        return source
     return b"<path>" + kept_extension(match.group(1))
 
 
@@ -258,6 +268,11 @@ EXTENSIONS = (
     r"mov|mkv|avi|webm|flac|ogg|MOV|MP4|JPG|JPEG|PNG|TIF|TIFF|CSV|TXT|JSON|XML|PDF|ZIP|LOG|UPF|"
     r"grib|grb2?|shp|gtf|gff3?|bai|fai|sai|gro|mdp|svh?|vhdl?|itp|tpr|xtc|pdb|cif|xyz|lmp|las|laz|geojson|"
     r"xlsx?|docx|pptx)"
+)
+# What is compiled, or tested by its name. A script that is only run may have one for each run.
+_SOURCES = frozenset(
+    b".c .cc .cpp .cxx .cu .cuh .h .hpp .go .rs .java .scala .kt .f .for .f90 .F90 .ts .tsx .js"
+    b" .jsx .mjs .cjs .py .rb".split()
 )
 _FILE_NAME = compiled(rf"(?:^|\.){EXTENSIONS}$")
 # A number of four digits behind these is a line, too.

@@ -333,9 +333,9 @@ def test_an_output_is_quoted_below_other_heads_too() -> None:
 
 def test_labels_below_an_error_of_a_compiler_belong_to_it() -> None:
     output = "[ERROR] /a/X.java:[1,2] cannot find symbol\n[ERROR]   symbol:   class Depot\n"
-    assert told(output) == "[ERROR] <path>.java:[#] cannot find symbol symbol: class Depot"
+    assert told(output) == "[ERROR] X.java:[#] cannot find symbol symbol: class Depot"
     output = "X.java:1: error: cannot find symbol\n    Depot d;\n    ^\n  symbol:   class Depot\n"
-    assert told(output) == "<path>.java:#: error: cannot find symbol symbol: class Depot"
+    assert told(output) == "X.java:#: error: cannot find symbol symbol: class Depot"
 
 
 def test_a_title_directly_above_an_error_belongs_to_it() -> None:

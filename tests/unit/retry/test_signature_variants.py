@@ -29,6 +29,17 @@ SAME = (
         "error: gave up on events-0:30001 ms",
         "error: gave up on events-11:120000 ms",
     ),
+    # Files of source code, in other folders, and those that something made up.
+    (
+        "/home/u1/src/load.hpp:3:7: error: no type named 'x'",
+        "/builds/77/load.hpp:30:1: error: no type named 'x'",
+        "load.hpp:4:9: error: no type named 'x'",
+    ),
+    (
+        "error: cannot run /tmp/run-a/main.py",
+        "error: cannot run /scratch/tmp/other.py",
+        "error: cannot run tmpk_xq.py",
+    ),
     (
         "error: cannot read out/si.wfc1",
         "error: cannot read /data/x/si.wfc12",
@@ -906,6 +917,13 @@ APART = (
     'error: Cannot read field "numberOfTheCustomer" because "<local4>" is null',
     "error: in call: TypeError(\"__init__() got an unexpected keyword argument 'depths'\")",
     "error: in call: TypeError(\"__init__() got an unexpected keyword argument 'widths'\")",
+    # Files of source code.
+    "/srv/src/load.cc:3: error: no member named 'x'",
+    "/srv/src/save.cc:3: error: no member named 'x'",
+    "load.cu(3): no such stream",
+    "save.cu(3): no such stream",
+    "FAILED tests/test_load.py::test_rows - bad row",
+    "FAILED tests/test_save.py::test_rows - bad row",
     "error[E0382]: borrow of moved value: `x`",
     "error[E0502]: cannot borrow `x` as mutable",
     "CUDA error: an illegal memory access was encountered",

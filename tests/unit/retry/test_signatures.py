@@ -223,7 +223,7 @@ Caused by:
         ("/bin/sh: line 1: 7 Killed  ./run\nended after 3 s, exit code: 1\n", "Killed"),
         (
             "a.cu(3): error: no x\n1 error detected in the compilation of a.cu.\n",
-            "<path>.cu(#): error: no x",
+            "a.cu(#): error: no x",
         ),
         ("cp: a: Is a directory\nDone.\n", "cp: a: Is a directory"),
         (
@@ -394,7 +394,7 @@ def test_the_cluster_is_asked_last() -> None:
         ("the user is not known", "the user is not known"),
         ('container "main" in pod etl-main', 'container "#" in pod #'),
         ("lost tmp_3fa9c2d1 and tmp_deadbeef", "lost tmp_# and tmp_deadbeef"),
-        ("a.go:2041:7: undefined", "<path>.go:#: undefined"),
+        ("a.go:2041:7: undefined", "a.go:#: undefined"),
         ("connect to fd00::7 failed", "connect to # failed"),
         ("lost db-1:443, not find_entry:1234", "lost #, not find_entry:#"),
         ("Failed host lookup: 'gpu-b-3'", "Failed host lookup: '#'"),
