@@ -169,20 +169,20 @@ class ExecutorQueries:
     @staticmethod
     def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page = Page.of(asked)
-        rows, now = executors_listed(actor_of(info)).defer("nodes"), database_now()
-        wanted = read_arguments(ExecutorFilter, asked).apply(rows, now)
+        rows, actor = executors_listed(actor_of(info)).defer("nodes"), actor_of(info)
+        wanted = read_arguments(ExecutorFilter, asked).apply(actor, rows)
         return page_of(Executor, wanted, RowCursor("name"), page, render_executors)
 
     @staticmethod
     def resolve_reservations(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, rows = Page.of(asked), reservations_listed(actor_of(info))
-        wanted = read_arguments(ReservationFilter, asked).apply(rows)
+        wanted = read_arguments(ReservationFilter, asked).apply(actor_of(info), rows)
         return page_of(Reservation, wanted, RowCursor("id"), page, _reservations)
 
     @staticmethod
     def resolve_preemptions(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, rows = Page.of(asked), preemptions_listed(actor_of(info))
-        wanted = read_arguments(PreemptionFilter, asked).apply(rows)
+        wanted = read_arguments(PreemptionFilter, asked).apply(actor_of(info), rows)
         return page_of(Preemption, wanted, RowCursor("-id"), page, preemptions_json)
 
     @staticmethod
@@ -192,7 +192,7 @@ class ExecutorQueries:
     @staticmethod
     def resolve_cluster_nodes(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, actor = Page.of(asked), actor_of(info)
-        wanted = read_arguments(NodeFilter, asked).apply(nodes_by_failures(actor))
+        wanted = read_arguments(NodeFilter, asked).apply(actor, nodes_by_failures(actor))
         return page_of(ClusterNode, wanted, RowCursor("place"), page, partial(nodes_json, actor))
 
     @staticmethod

@@ -1,6 +1,6 @@
 """REST: list nodes, put them into quarantine, and release them."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
@@ -12,13 +12,13 @@ from scheduler.api import operations
 from scheduler.api import registry_shapes as shapes
 from scheduler.api.operations import QuarantineBody
 from scheduler.api.registry_render import nodes_json
-from scheduler.models import Node, NodeState
+from scheduler.models import NodeState
 from scheduler.selectors import node_get, nodes_by_failures
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of, require_no_body
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.requests.queries import PageQuery, Text, query_of
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, Actor
 
 
 class NodeFilter(PageQuery):
@@ -27,7 +27,7 @@ class NodeFilter(PageQuery):
     executor: Text | None = None
     state: Annotated[NodeState, BeforeValidator(str.lower)] | None = None
 
-    def apply(self, rows: QuerySet[Node]) -> QuerySet[Node]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the nodes that match the filters."""
         if self.executor is not None:
             rows = rows.filter(executor__name=self.executor)
@@ -51,7 +51,7 @@ class NodesView(RestView):
         """
         wanted = query_of(NodeFilter, request.query_params)
         cursor = RowCursor("place")
-        page = cursor.read(wanted.apply(nodes_by_failures(self.actor)), request)
+        page = cursor.read(wanted.apply(self.actor, nodes_by_failures(self.actor)), request)
         return cursor.get_paginated_response(nodes_json(self.actor, page))
 
 

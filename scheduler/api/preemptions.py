@@ -1,6 +1,6 @@
 """REST: list the sessions that made room for others."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -10,13 +10,12 @@ from rest_framework.response import Response
 
 from scheduler.api import registry_shapes as shapes
 from scheduler.api.registry_render import preemptions_json
-from scheduler.models import Preemption
 from scheduler.selectors import preemptions_listed
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.requests.queries import PageQuery, Text, query_of
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, Actor
 
 
 class PreemptionFilter(PageQuery):
@@ -26,7 +25,7 @@ class PreemptionFilter(PageQuery):
     session: UUID | None = None
     """As the victim or as the one for which room was made."""
 
-    def apply(self, rows: QuerySet[Preemption]) -> QuerySet[Preemption]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the preemptions that match the filters."""
         if self.executor is not None:
             rows = rows.filter(executor_name=self.executor)
@@ -52,5 +51,5 @@ class PreemptionsView(RestView):
         """
         wanted = query_of(PreemptionFilter, request.query_params)
         cursor = RowCursor("-id")
-        page = cursor.read(wanted.apply(preemptions_listed(self.actor)), request)
+        page = cursor.read(wanted.apply(self.actor, preemptions_listed(self.actor)), request)
         return cursor.get_paginated_response(preemptions_json(page))

@@ -1,6 +1,5 @@
 """REST: list, create, change, cordon, drain and delete executors."""
 
-from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +13,6 @@ from scheduler.api import operations
 from scheduler.api import registry_shapes as shapes
 from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields
 from scheduler.api.registry_render import executor_json, lease_json, node_json, reservation_json
-from scheduler.models import Reservation
 from scheduler.selectors import (
     executor_get,
     executor_leases,
@@ -27,7 +25,7 @@ from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_bo
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.api.requests.queries import PageQuery, Text, query_of
-from sessions_app.authorization import Action
+from sessions_app.authorization import Action, Actor
 from sessions_app.locks import database_now
 
 
@@ -38,14 +36,14 @@ class ExecutorFilter(PageQuery):
     health: Annotated[Health, BeforeValidator(str.lower)] | None = None
     driver: Text | None = None
 
-    def apply(self, rows: QuerySet[Any], now: datetime) -> QuerySet[Any]:
-        """Return the executors that match the filters at `now` of the database."""
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the executors that match the filters."""
         if self.cordoned is not None:
             rows = rows.filter(cordoned=self.cordoned)
         if self.driver is not None:
             rows = rows.filter(driver=self.driver)
         if self.health is not None:
-            rows = rows.filter(health_condition(self.health, now))
+            rows = rows.filter(health_condition(self.health, database_now()))
         return rows
 
 
@@ -63,9 +61,8 @@ class ExecutorsView(RestView):
         """List the executors by name, without their nodes."""
         rows = executors_listed(self.actor).defer("nodes")
         wanted = query_of(ExecutorFilter, request.query_params)
-        now = database_now()
-        render = partial(executor_json, now=now)
-        return RowCursor("name").answer(wanted.apply(rows, now), request, render)
+        render = partial(executor_json, now=database_now())
+        return RowCursor("name").answer(wanted.apply(self.actor, rows), request, render)
 
     @extend_schema(
         operation_id="executors_create",
@@ -84,7 +81,7 @@ class ReservationFilter(PageQuery):
 
     executor: Text | None = None
 
-    def apply(self, rows: QuerySet[Reservation]) -> QuerySet[Reservation]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the reservations that match the filters."""
         return rows if self.executor is None else rows.filter(executor__name=self.executor)
 
@@ -103,7 +100,7 @@ class ReservationsView(RestView):
         """List the nodes that are kept free for sessions that waited for too long, or for which
         others make room, oldest first."""
         wanted = query_of(ReservationFilter, request.query_params)
-        rows = wanted.apply(reservations_listed(self.actor))
+        rows = wanted.apply(self.actor, reservations_listed(self.actor))
         return RowCursor("id").answer(rows, request, reservation_json)
 
 

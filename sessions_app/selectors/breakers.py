@@ -12,7 +12,6 @@ from sessions_app.db.bulk import array
 from sessions_app.models import Breaker, FailureSignature, Project, Queue, SessionEvent
 from sessions_app.models.breakers import BreakerState
 from sessions_app.selectors.policies import queue_stored
-from sessions_app.selectors.sessions import projects_visible
 
 MOST_HELD = 10_000
 """Up to so many held retries are counted."""
@@ -25,15 +24,13 @@ _HELD = f"""
 """
 
 
-def breakers_listed(
-    actor: Actor, address: str | None = None, action: Action = Action.BREAKER_LIST
-) -> QuerySet[Breaker]:
-    """Return the cluster's breakers and those of the projects that the actor may see, or only those
-    of the project with this address. Raises `NotPermitted`."""
-    authorize(actor, action)
+def breakers_listed(actor: Actor) -> QuerySet[Breaker]:
+    """Return the cluster's breakers and those of the projects that the actor may see.
+
+    Raises `NotPermitted`.
+    """
+    authorize(actor, Action.BREAKER_LIST)
     rows = _titled()
-    if address is not None:
-        return rows.filter(project__in=projects_visible(actor, address))
     if actor.is_cluster_admin:
         return rows
     return rows.filter(Q(project__in=actor.projects().values("pk")) | Q(project=None))

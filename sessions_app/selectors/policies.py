@@ -74,9 +74,9 @@ def queue_get(project: Project, name: str) -> Queue:
     return found
 
 
-def category_get(actor: Actor, name: str) -> FailureCategory:
-    """Return a failure category by its name. Raises `NotFound`."""
-    authorize(actor, Action.CATEGORY_READ)
+def category_get(actor: Actor, name: str, action: Action) -> FailureCategory:
+    """Return a failure category by its name. Raises `NotFound`, `NotPermitted`."""
+    authorize(actor, action)
     return category_named(name)
 
 

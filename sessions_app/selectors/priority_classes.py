@@ -11,9 +11,9 @@ from sessions_app.core.states import Phase
 from sessions_app.models import PriorityClass, Project, Session
 
 
-def priority_class_get(actor: Actor, name: str) -> PriorityClass:
-    """Return a priority class by its name. Raises `NotFound`."""
-    authorize(actor, Action.PRIORITY_CLASS_READ)
+def priority_class_get(actor: Actor, name: str, action: Action) -> PriorityClass:
+    """Return a priority class by its name. Raises `NotFound`, `NotPermitted`."""
+    authorize(actor, action)
     found = PriorityClass.objects.filter(name=name).first()
     if found is None:
         raise NotFound(f"no priority class {name}")

@@ -71,7 +71,7 @@ class BreakerQueries:
     def resolve_breakers(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, actor = Page.of(asked), actor_of(info)
         given = read_arguments(BreakerFilter, asked)
-        wanted = given.apply(breakers_listed(actor, given.project))
+        wanted = given.apply(actor, breakers_listed(actor))
         cursor = RowCursor("-opened_at", unique=False)
         return page_of(Breaker, wanted, cursor, page, partial(breakers_json, actor))
 

@@ -34,7 +34,7 @@ from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
 from sessions_app.api.requests.filters import PolicyFilter
 from sessions_app.api.shapes import policy_shapes as shapes
-from sessions_app.authorization import Actor
+from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import NotFound
 from sessions_app.models import FailureCategory as CategoryRow
 from sessions_app.models import RetryPolicy as Row
@@ -146,7 +146,7 @@ class PolicyQueries:
     @staticmethod
     def resolve_retry_policies(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         page, actor = Page.of(asked), actor_of(info)
-        rows = read_arguments(PolicyFilter, asked).apply(policies_visible(actor))
+        rows = read_arguments(PolicyFilter, asked).apply(actor, policies_visible(actor))
         return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
 
     @staticmethod
@@ -178,7 +178,9 @@ def _policy(actor: Actor, name: str, domain: str | None, project: str | None) ->
 @found_by("FailureCategory")
 def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
     """Return a failure category by its name."""
-    return single_peer(FailureCategory, category_get(actor, name), render_categories)
+    return single_peer(
+        FailureCategory, category_get(actor, name, Action.CATEGORY_READ), render_categories
+    )
 
 
 render_categories = one_by_one(category_json)

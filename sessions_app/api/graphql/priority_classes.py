@@ -14,7 +14,7 @@ from sessions_app.api.graphql.shapes import shape_of
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.render.policy_render import priority_classes_json
 from sessions_app.api.shapes import policy_shapes as shapes
-from sessions_app.authorization import Actor
+from sessions_app.authorization import Action, Actor
 from sessions_app.models import PriorityClass as Row
 from sessions_app.selectors.priority_classes import priority_class_get, priority_classes_listed
 from sessions_app.services.resources.priority_classes import priority_class_version
@@ -60,5 +60,5 @@ class PriorityClassQueries:
 @found_by("PriorityClass")
 def priority_class_found(actor: Actor, name: str) -> Peer[Row]:
     """Return a priority class by its name."""
-    found = priority_class_get(actor, name)
+    found = priority_class_get(actor, name, Action.PRIORITY_CLASS_READ)
     return single_peer(PriorityClass, found, partial(priority_classes_json, actor))

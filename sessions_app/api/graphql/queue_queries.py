@@ -16,7 +16,7 @@ from sessions_app.api.requests.filters import QueueFilter
 from sessions_app.authorization import Action, Actor
 from sessions_app.models import Queue as Row
 from sessions_app.selectors.policies import queue_get, queues_visible
-from sessions_app.selectors.sessions import project_get, require_project
+from sessions_app.selectors.sessions import project_get
 
 QueueConnection = connection_to(Queue)
 
@@ -42,10 +42,8 @@ class QueueQueries:
 
     @staticmethod
     def resolve_queues(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        wanted = read_arguments(QueueFilter, asked)
-        require_project(actor_of(info), wanted.project)
-        rows = queues_visible(actor_of(info)).filter(**wanted.conditions())
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(QueueFilter, asked).apply(actor, queues_visible(actor))
         return page_of(Queue, rows, RowCursor("id"), page, render_queues)
 
 

@@ -21,7 +21,6 @@ from sessions_app.api.shapes import schedule_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Schedule as Row
 from sessions_app.selectors.schedules import schedule_get, schedules_visible
-from sessions_app.selectors.sessions import require_project
 
 _Shape: Any = shape_of(shapes.Schedule, leave_out={"id", "project"})
 
@@ -85,10 +84,8 @@ class ScheduleQueries:
 
     @staticmethod
     def resolve_schedules(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        wanted = read_arguments(ScheduleFilter, asked)
-        require_project(actor_of(info), wanted.project)
-        rows = schedules_visible(actor_of(info)).filter(**wanted.conditions())
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(ScheduleFilter, asked).apply(actor, schedules_visible(actor))
         return page_of(Schedule, rows, RowCursor("id"), page, render_schedules)
 
     @staticmethod

@@ -41,7 +41,7 @@ from sessions_app.models import ApiToken
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Membership as MembershipRow
 from sessions_app.models import Project as ProjectRow
-from sessions_app.selectors.sessions import domain_get, project_get, require_project
+from sessions_app.selectors.sessions import domain_get, project_get
 from sessions_app.selectors.tenants import (
     domains_visible,
     membership_get,
@@ -156,8 +156,8 @@ class TenantQueries:
 
     @staticmethod
     def resolve_domains(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        rows = read_arguments(DomainFilter, asked).apply(domains_visible(actor_of(info)))
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(DomainFilter, asked).apply(actor, domains_visible(actor))
         return page_of(Domain, rows, RowCursor("name"), page, render_domains)
 
     @staticmethod
@@ -166,24 +166,20 @@ class TenantQueries:
 
     @staticmethod
     def resolve_projects(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        rows = read_arguments(ProjectFilter, asked).apply(projects_listed(actor_of(info)))
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(ProjectFilter, asked).apply(actor, projects_listed(actor))
         return page_of(Project, rows, RowCursor("id"), page, render_projects)
 
     @staticmethod
     def resolve_memberships(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        wanted = read_arguments(MembershipFilter, asked)
-        require_project(actor_of(info), wanted.project)
-        rows = memberships_visible(actor_of(info)).filter(**wanted.conditions())
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(MembershipFilter, asked).apply(actor, memberships_visible(actor))
         return page_of(Membership, rows, RowCursor("id"), page, render_memberships)
 
     @staticmethod
     def resolve_tokens(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        wanted = read_arguments(TokenFilter, asked)
-        require_project(actor_of(info), wanted.project)
-        rows = tokens_visible(actor_of(info)).filter(wanted.conditions())
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(TokenFilter, asked).apply(actor, tokens_visible(actor))
         return page_of(Token, rows, RowCursor("-id"), page, render_tokens)
 
     @staticmethod

@@ -38,7 +38,6 @@ from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow
 from sessions_app.models import WebhookEndpoint as Row
 from sessions_app.selectors.peers import webhooks_deliveries
-from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.webhooks import webhook_get, webhooks_visible
 
 _WebhookShape: Any = shape_of(shapes.Webhook, leave_out={"id", "project"})
@@ -102,10 +101,8 @@ class WebhookQueries:
 
     @staticmethod
     def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        wanted = read_arguments(WebhookFilter, asked)
-        require_project(actor_of(info), wanted.project)
-        rows = webhooks_visible(actor_of(info)).filter(**wanted.conditions())
+        page, actor = Page.of(asked), actor_of(info)
+        rows = read_arguments(WebhookFilter, asked).apply(actor, webhooks_visible(actor))
         return page_of(Webhook, rows, RowCursor("id"), page, render_webhooks)
 
 

@@ -1,6 +1,6 @@
 """The queries and the bodies of calls about breakers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from django.db.models import QuerySet
 from pydantic import BeforeValidator, Field, StrictBool, StrictStr
@@ -8,8 +8,9 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictStr
 from sessions_app.api.requests.bodies import MAX_REASON, OneLine, ProjectAddress
 from sessions_app.api.requests.queries import PageQuery, Text, lowered
 from sessions_app.api.requests.strict import StrictModel
-from sessions_app.models import Breaker
+from sessions_app.authorization import Actor
 from sessions_app.models.breakers import BreakerState
+from sessions_app.selectors.sessions import projects_visible
 
 _KEY = r"^[0-9a-f]{12}$"
 _Reason = Annotated[OneLine, Field(max_length=MAX_REASON)]
@@ -23,8 +24,10 @@ class BreakerFilter(PageQuery):
     state: Annotated[BreakerState, BeforeValidator(lowered)] | None = None
     signature: Text | None = None
 
-    def apply(self, rows: QuerySet[Breaker]) -> QuerySet[Breaker]:
-        """Return the breakers that match; their project is looked for by the selector."""
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the breakers that match the filters."""
+        if self.project is not None:
+            rows = rows.filter(project__in=projects_visible(actor, self.project))
         if self.state is not None:
             rows = rows.filter(state=self.state)
         return rows if self.signature is None else rows.filter(signature=self.signature)

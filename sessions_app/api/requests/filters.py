@@ -1,10 +1,10 @@
 """The filters of the lists of records, which REST and GraphQL share."""
 
 from dataclasses import fields
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from pydantic import (
     BeforeValidator,
@@ -17,22 +17,26 @@ from pydantic import (
 from sessions_app.api.requests.queries import PageQuery, Text, Time, lowered, of_project
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.audit.context import Door
+from sessions_app.authorization import Actor
 from sessions_app.core.errors import InvalidInput
-from sessions_app.models import RetryPolicy
 from sessions_app.models.tenants import Role
 from sessions_app.selectors.audit import Wanted
 from sessions_app.selectors.policies import policies_of
-
-Row = TypeVar("Row", bound=Model)
-
+from sessions_app.selectors.sessions import require_project
 
 AnyCaseRole = Annotated[Role, BeforeValidator(lowered)]
 
 
-def _given(project: str | None, **asked: object) -> dict[str, Any]:
-    """Return the conditions that are asked for; a project is asked for by `domain/name`."""
+def _matching(
+    actor: Actor, rows: QuerySet[Any], project: str | None, **asked: object
+) -> QuerySet[Any]:
+    """Return the rows that meet the conditions that are asked for.
+
+    Raises `InvalidInput` if they name a project (`domain/name`) that the actor cannot see.
+    """
+    require_project(actor, project)
     found = {name: value for name, value in asked.items() if value is not None}
-    return found if project is None else found | of_project(project)
+    return rows.filter(**found, **(of_project(project) if project else {}))
 
 
 class DomainFilter(PageQuery):
@@ -41,7 +45,7 @@ class DomainFilter(PageQuery):
     search: Text | None = None
     """The beginning of the name."""
 
-    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows that match the filters."""
         return rows if self.search is None else rows.filter(name__startswith=self.search)
 
@@ -51,9 +55,9 @@ class ProjectFilter(DomainFilter):
 
     domain: Text | None = None
 
-    def apply(self, rows: QuerySet[Row]) -> QuerySet[Row]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows that match the filters."""
-        found = super().apply(rows)
+        found = super().apply(actor, rows)
         return found if self.domain is None else found.filter(domain__name=self.domain)
 
 
@@ -67,11 +71,10 @@ class MembershipFilter(PageQuery):
     project: Text | None = None
     """Roles in the project (`domain/name`) itself."""
 
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on memberships."""
-        return _given(
-            self.project, user__username=self.user, role=self.role, domain__name=self.domain
-        )
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match the filters."""
+        places = {"domain__name": self.domain, "role": self.role}
+        return _matching(actor, rows, self.project, user__username=self.user, **places)
 
 
 class TokenFilter(PageQuery):
@@ -86,21 +89,21 @@ class TokenFilter(PageQuery):
     made_with: Text | None = None
     """The prefix of the token that made them."""
 
-    def conditions(self) -> Q:
-        """Return the conditions on tokens."""
-        wanted = Q(
-            **_given(
-                self.project,
-                user__username=self.user,
-                executor_name=self.executor,
-                read_only=self.read_only,
-                made_with=self.made_with,
-            )
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match the filters."""
+        found = _matching(
+            actor,
+            rows,
+            self.project,
+            user__username=self.user,
+            executor_name=self.executor,
+            read_only=self.read_only,
+            made_with=self.made_with,
         )
-        if self.expired is not None:
-            ended = Q(expires_at__isnull=False, expires_at__lte=timezone.now())
-            wanted &= ended if self.expired else ~ended
-        return wanted
+        ended = Q(expires_at__isnull=False, expires_at__lte=timezone.now())
+        if self.expired is None:
+            return found
+        return found.filter(ended if self.expired else ~ended)
 
 
 class QueueFilter(PageQuery):
@@ -110,9 +113,9 @@ class QueueFilter(PageQuery):
     """`domain/name`."""
     cordoned: bool | None = None
 
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on queues."""
-        return _given(self.project, cordoned=self.cordoned)
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match the filters."""
+        return _matching(actor, rows, self.project, cordoned=self.cordoned)
 
 
 class ScopeQuery(StrictModel):
@@ -149,9 +152,9 @@ class PolicyFilter(ScopeQuery):
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
 
-    def apply(self, policies: QuerySet[RetryPolicy]) -> QuerySet[RetryPolicy]:
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the policies that match the filters."""
-        found = policies.filter(archived_at__isnull=not self.archived)
+        found = rows.filter(archived_at__isnull=not self.archived)
         return found if self.names == (None, None) else policies_of(found, *self.names)
 
 
@@ -163,10 +166,10 @@ class ScheduleFilter(PageQuery):
     name: Text | None = None
     paused: bool | None = None
 
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on schedules."""
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match the filters."""
         unpaused = None if self.paused is None else not self.paused
-        return _given(self.project, name=self.name, paused_at__isnull=unpaused)
+        return _matching(actor, rows, self.project, name=self.name, paused_at__isnull=unpaused)
 
 
 class WebhookFilter(PageQuery):
@@ -176,10 +179,10 @@ class WebhookFilter(PageQuery):
     """`domain/name`."""
     paused: bool | None = None
 
-    def conditions(self) -> dict[str, Any]:
-        """Return the conditions on webhooks."""
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows that match the filters."""
         unpaused = None if self.paused is None else not self.paused
-        return _given(self.project, paused_at__isnull=unpaused)
+        return _matching(actor, rows, self.project, paused_at__isnull=unpaused)
 
 
 class DeliveryFilter(PageQuery):
@@ -191,7 +194,8 @@ class DeliveryFilter(PageQuery):
 
     def conditions(self) -> dict[str, Any]:
         """Return the conditions on deliveries."""
-        return _given(None, state=self.state, session_id=self.session, type=self.type)
+        asked = {"state": self.state, "session_id": self.session, "type": self.type}
+        return {name: value for name, value in asked.items() if value is not None}
 
 
 class AuditFilter(PageQuery):

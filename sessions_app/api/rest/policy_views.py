@@ -52,7 +52,7 @@ class PoliciesView(DocumentView):
         """List the policies that apply to what you may see, oldest first."""
         wanted = query_of(PolicyFilter, request.query_params)
         paginator = RowCursor("id")
-        page = paginator.read(wanted.apply(policies_visible(self.actor)), request)
+        page = paginator.read(wanted.apply(self.actor, policies_visible(self.actor)), request)
         return paginator.get_paginated_response(policies_json(self.actor, page))
 
     @extend_schema(

@@ -20,7 +20,6 @@ from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action
 from sessions_app.models import Queue
 from sessions_app.selectors.policies import queues_visible
-from sessions_app.selectors.sessions import require_project
 from sessions_app.services.resources.queues import queue_version
 
 
@@ -37,8 +36,7 @@ class QueuesView(RestView):
     def get(self, request: Request) -> Response:
         """List the queues of the projects that you may see, oldest first."""
         wanted = query_of(QueueFilter, request.query_params)
-        require_project(self.actor, wanted.project)
-        rows = queues_visible(self.actor).filter(**wanted.conditions())
+        rows = wanted.apply(self.actor, queues_visible(self.actor))
         return RowCursor("id").answer(rows, request, queue_json)
 
     @extend_schema(operation_id="queues_create", request=QueueCreate, responses={201: shapes.Queue})

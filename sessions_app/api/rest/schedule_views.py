@@ -29,7 +29,6 @@ from sessions_app.api.requests.schedules import (
 from sessions_app.api.shapes import schedule_shapes as shapes
 from sessions_app.authorization import Action, authorize
 from sessions_app.selectors.schedules import schedule_get, schedules_visible
-from sessions_app.selectors.sessions import require_project
 
 
 def saved_json(saved: operations.Saved) -> dict[str, Any]:
@@ -51,8 +50,7 @@ class SchedulesView(RestView):
     def get(self, request: Request) -> Response:
         """List the schedules of the projects of which you are a member, oldest first."""
         wanted = query_of(ScheduleFilter, request.query_params)
-        require_project(self.actor, wanted.project)
-        rows = schedules_visible(self.actor).filter(**wanted.conditions())
+        rows = wanted.apply(self.actor, schedules_visible(self.actor))
         return RowCursor("id").answer(rows, request, schedule_json)
 
     @extend_schema(

@@ -36,7 +36,7 @@ class DomainsView(RestView):
     def get(self, request: Request) -> Response:
         """List the domains that you may see, by name."""
         wanted = query_of(DomainFilter, request.query_params)
-        rows = wanted.apply(domains_visible(self.actor))
+        rows = wanted.apply(self.actor, domains_visible(self.actor))
         return RowCursor("name").answer(rows, request, domain_json)
 
     @extend_schema(
@@ -78,7 +78,7 @@ class ProjectsView(RestView):
     def get(self, request: Request) -> Response:
         """List the projects that you may see, oldest first."""
         wanted = query_of(ProjectFilter, request.query_params)
-        rows = wanted.apply(projects_listed(self.actor))
+        rows = wanted.apply(self.actor, projects_listed(self.actor))
         return RowCursor("id").answer(rows, request, project_json)
 
     @extend_schema(

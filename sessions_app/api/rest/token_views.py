@@ -17,7 +17,6 @@ from sessions_app.api.requests.queries import query_of
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.tenants import token_get, tokens_visible
 from sessions_app.services.access import unisolated
 
@@ -41,8 +40,7 @@ class TokensView(RestView):
     def get(self, request: Request) -> Response:
         """List your own tokens, newest first. A cluster admin gets all tokens."""
         wanted = query_of(TokenFilter, request.query_params)
-        require_project(self.actor, wanted.project)
-        rows = tokens_visible(self.actor).filter(wanted.conditions())
+        rows = wanted.apply(self.actor, tokens_visible(self.actor))
         return RowCursor("-id").answer(rows, request, token_json)
 
     @extend_schema(

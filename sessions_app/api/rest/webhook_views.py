@@ -20,7 +20,6 @@ from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action
 from sessions_app.core.errors import NotFound
 from sessions_app.models import WebhookEndpoint
-from sessions_app.selectors.sessions import require_project
 from sessions_app.selectors.webhooks import (
     deliveries_of,
     delivery_get,
@@ -42,8 +41,7 @@ class WebhooksView(RestView):
     def get(self, request: Request) -> Response:
         """List the webhooks of the projects that you maintain, oldest first."""
         wanted = query_of(WebhookFilter, request.query_params)
-        require_project(self.actor, wanted.project)
-        rows = webhooks_visible(self.actor).filter(**wanted.conditions())
+        rows = wanted.apply(self.actor, webhooks_visible(self.actor))
         return RowCursor("id").answer(rows, request, webhook_json)
 
     @extend_schema(

@@ -9,8 +9,8 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.policies import FailureCategory, render_categories
-from sessions_app.api.operations import categories as operations
-from sessions_app.api.operations.categories import CategoryBody, CategoryChanges
+from sessions_app.api.kinds import categories as operations
+from sessions_app.api.kinds.categories import CategoryBody, CategoryChanges
 from sessions_app.models import FailureCategory as Row
 
 

@@ -10,8 +10,8 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.priority_classes import PriorityClass
-from sessions_app.api.operations import priority_classes as operations
-from sessions_app.api.operations.priority_classes import PriorityClassBody, PriorityClassChanges
+from sessions_app.api.kinds import priority_classes as operations
+from sessions_app.api.kinds.priority_classes import PriorityClassBody, PriorityClassChanges
 from sessions_app.api.render.policy_render import priority_classes_json
 from sessions_app.models import PriorityClass as Row
 

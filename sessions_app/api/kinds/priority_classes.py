@@ -1,22 +1,28 @@
-"""Operations on priority classes."""
+"""Priority classes: what can be sent, the operations, and how both doors offer them."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from retry.policies.fields import Label
+from sessions_app.api.kinds.resource import Call, Listing, Resource
+from sessions_app.api.render.policy_render import priority_classes_json
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import Conflict, InvalidInput
 from sessions_app.core.priorities import MOST_RANK
 from sessions_app.core.versions import Expected
 from sessions_app.models import PriorityClass
+from sessions_app.selectors.priority_classes import priority_class_get, priority_classes_listed
 from sessions_app.services.resources.priority_classes import (
     priority_class_change,
     priority_class_create,
     priority_class_delete,
+    priority_class_version,
 )
 
 Value = Annotated[StrictInt, Field(ge=-MOST_RANK, le=MOST_RANK), WHOLE]
@@ -99,3 +105,50 @@ def delete(actor: Actor, name: str, expected: Expected | None) -> None:
     """Delete a class that nothing which waits or runs has."""
     authorize(actor, Action.PRIORITY_CLASS_WRITE)
     priority_class_delete(name, by=actor.name, expected=expected)
+
+
+PRIORITY_CLASS = Resource(
+    name="priority_class",
+    many="priority_classes",
+    address="priority-classes",
+    place="<str:name>",
+    at=attrgetter("name"),
+    shape=shapes.PriorityClass,
+    page=shapes.PriorityClassPage,
+    render=priority_classes_json,
+    version=priority_class_version,
+    listing=Listing(
+        action=Action.PRIORITY_CLASS_READ,
+        says="List the priority classes, lowest value first.",
+        rows=priority_classes_listed,
+        order=["value"],
+    ),
+    read=Call(
+        action=Action.PRIORITY_CLASS_READ, says="One priority class.", run=priority_class_get
+    ),
+    create=Call(
+        action=Action.PRIORITY_CLASS_WRITE,
+        says="Create a priority class.",
+        run=create,
+        body=PriorityClassBody,
+    ),
+    put=Call(
+        action=Action.PRIORITY_CLASS_WRITE,
+        says="Create or replace a priority class.",
+        run=put,
+        body=PriorityClassBody,
+        creates=True,
+    ),
+    patch=Call(
+        action=Action.PRIORITY_CLASS_WRITE,
+        says="Change some fields. The name and the value stay, since sessions have them.",
+        run=change,
+        body=PriorityClassChanges,
+    ),
+    delete=Call(
+        action=Action.PRIORITY_CLASS_WRITE,
+        says="Delete a class that no session which waits or runs has. Ended ones then show no "
+        "class.",
+        run=delete,
+    ),
+)

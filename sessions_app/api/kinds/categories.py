@@ -1,23 +1,28 @@
-"""Operations on failure categories."""
+"""Failure categories: what can be sent, the operations, and how both doors offer them."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt
 
 from retry.policies.categories import CategoryMatchers
 from retry.policies.categories import FailureCategory as CategoryDocument
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each
+from sessions_app.api.render.policy_render import category_json
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.errors import Conflict, InvalidInput
 from sessions_app.core.versions import Expected
 from sessions_app.models import FailureCategory
-from sessions_app.selectors.policies import category_named
+from sessions_app.selectors.policies import categories_listed, category_get, category_named
 from sessions_app.services.resources.categories import (
     category_change,
     category_create,
     category_delete,
+    category_version,
 )
 
 Position = Annotated[StrictInt, Field(ge=-(2**31), lt=2**31), WHOLE]
@@ -88,3 +93,48 @@ def delete(actor: Actor, name: str, expected: Expected | None) -> None:
     """Delete a category. Rules that ask for it no longer match."""
     authorize(actor, Action.CATEGORY_WRITE)
     category_delete(name, by=actor.name, expected=expected)
+
+
+CATEGORY = Resource(
+    name="failure_category",
+    many="failure_categories",
+    address="failure-categories",
+    place="<str:name>",
+    at=attrgetter("name"),
+    shape=shapes.Category,
+    page=shapes.CategoryPage,
+    render=each(category_json),
+    version=category_version,
+    listing=Listing(
+        action=Action.CATEGORY_READ,
+        says="List the failure categories in the order in which they are tried.",
+        rows=categories_listed,
+        order=["position", "name"],
+        unique=False,
+    ),
+    read=Call(action=Action.CATEGORY_READ, says="One failure category.", run=category_get),
+    create=Call(
+        action=Action.CATEGORY_WRITE,
+        says="Create a failure category.",
+        run=create,
+        body=CategoryBody,
+    ),
+    put=Call(
+        action=Action.CATEGORY_WRITE,
+        says="Create or replace a failure category.",
+        run=put,
+        body=CategoryBody,
+        creates=True,
+    ),
+    patch=Call(
+        action=Action.CATEGORY_WRITE,
+        says="Change the position, the matchers, or both.",
+        run=change,
+        body=CategoryChanges,
+    ),
+    delete=Call(
+        action=Action.CATEGORY_WRITE,
+        says="Delete a failure category. Rules that name it no longer match.",
+        run=delete,
+    ),
+)
