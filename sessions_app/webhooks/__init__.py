@@ -1,1 +1,1 @@
-"""Webhooks, from the log of events to the wire. Their operations are in api/operations/."""
+"""Webhooks, from the log of events to the wire. Their operations are in api/kinds/."""

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from podspec.resources import check, grouped, groups, limited, requested, sensible_check
 from podspec.specification import problem
 from scheduler.wire import Node
-from sessions_app.api.operations.quotas import QuotasBody
+from sessions_app.api.kinds.quotas import QuotasBody
 from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.quotas import RESOURCES
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE

@@ -13,7 +13,7 @@ from sessions_app.api.graphql.scalars import UUID, DateTime
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, type_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.operations import schedules as operations
+from sessions_app.api.kinds import schedules as operations
 from sessions_app.api.render.schedule_render import next_times_of, runs_json, schedule_json
 from sessions_app.api.requests.filters import ScheduleFilter
 from sessions_app.api.requests.schedules import Timing

@@ -1,4 +1,4 @@
-"""Failure categories: what can be sent, the operations, and how both doors offer them."""
+"""Failure categories."""
 
 from collections.abc import Mapping
 from operator import attrgetter

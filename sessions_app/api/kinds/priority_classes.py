@@ -1,4 +1,4 @@
-"""Priority classes: what can be sent, the operations, and how both doors offer them."""
+"""Priority classes."""
 
 from collections.abc import Mapping
 from operator import attrgetter

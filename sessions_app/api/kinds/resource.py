@@ -15,6 +15,11 @@ Render = Callable[[Actor, Sequence[Any]], Sequence[dict[str, Any]]]
 """A function that returns rows as JSON values, as far as the caller may see them."""
 
 
+def showing(render: Callable[[Row], dict[str, Any]]) -> Callable[[Actor, Row], dict[str, Any]]:
+    """Return a `show` that shows everybody the same."""
+    return lambda _actor, result: render(result)
+
+
 def each(render: Callable[[Row], dict[str, Any]]) -> Render:
     """Return a `Render` that shows each row by itself, and everybody the same."""
     return lambda _actor, rows: [render(row) for row in rows]
@@ -57,8 +62,10 @@ class Call:
     creates: bool = False
     """Whether `run` returns the object and whether it was created."""
     status: int = 200
+    location: Callable[[Any], str] | None = None
+    """The address of what the call made, if it is not the object itself; from that of the call."""
     once: bool = False
-    """Whether the answer has a secret that is shown only once."""
+    """Whether nobody is to keep the answer, because it has a secret that is shown only once."""
     named: str = ""
     """The `operationId`, if it is not the usual one."""
 
@@ -77,7 +84,7 @@ class Resource:
     """The pattern of one object's address below the list."""
     key: Callable[..., tuple[Any, ...]] = lambda **names: tuple(names.values())
     """What makes the key of an object, which operations take, of the names in its address."""
-    at: Callable[[Any], str] = str
+    at: Callable[[Any], str] = lambda row: str(row.pk)
     """The address of an object below the list; it is also its key in GraphQL."""
     shape: type[BaseModel]
     page: type[BaseModel] | None = None

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of, require_no_body
+from sessions_app.api.kinds import breakers as operations
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import breakers as operations
 from sessions_app.api.render.breaker_render import breaker_events_json, breakers_json
 from sessions_app.api.requests.breakers import BreakerClose, BreakerFilter, BreakerOpen
 from sessions_app.api.requests.queries import PageQuery, query_of

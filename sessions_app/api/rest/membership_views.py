@@ -8,9 +8,9 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.kinds import memberships as operations
+from sessions_app.api.kinds.memberships import MembershipChange, MembershipCreate
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import memberships as operations
-from sessions_app.api.operations.memberships import MembershipChange, MembershipCreate
 from sessions_app.api.render.tenant_render import membership_json
 from sessions_app.api.requests.filters import MembershipFilter
 from sessions_app.api.requests.queries import query_of

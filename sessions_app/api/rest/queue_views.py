@@ -9,9 +9,9 @@ from rest_framework.response import Response
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.preconditions import IF_MATCH, etag, expected_of
 from sessions_app.api.http.views import RestView, body_of, require_no_body
+from sessions_app.api.kinds import queues as operations
+from sessions_app.api.kinds.queues import QueueCreate, QueueFields, QueueName, QueuePut
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import queues as operations
-from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName, QueuePut
 from sessions_app.api.render.policy_render import queue_json
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.api.requests.filters import QueueFilter

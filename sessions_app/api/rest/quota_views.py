@@ -7,8 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api.http.views import RestView, body_of
-from sessions_app.api.operations import quotas as operations
-from sessions_app.api.operations.quotas import QuotasBody, quota_scope
+from sessions_app.api.kinds import quotas as operations
+from sessions_app.api.kinds.quotas import QuotasBody, quota_scope
 from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.shapes import session_shapes
 

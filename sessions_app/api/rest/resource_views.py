@@ -112,6 +112,8 @@ class ResourceView(RestView):
             headers |= etag(self.of.version(call.row(result)))
         if call.once:
             headers |= UNKEPT
+        if call.location:
+            headers["Location"] = self.request.build_absolute_uri(call.location(result))
         return Response(self.of.shown(self.actor, call, result), status=status, headers=headers)
 
 

@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of, require_no_body
+from sessions_app.api.kinds import schedules as operations
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import schedules as operations
 from sessions_app.api.render.schedule_render import (
     backfill_json,
     schedule_detail_json,

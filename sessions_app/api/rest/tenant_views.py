@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.kinds import tenants as operations
+from sessions_app.api.kinds.tenants import DomainCreate, ProjectCreate
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import tenants as operations
-from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
 from sessions_app.api.render.tenant_render import domain_json, project_json
 from sessions_app.api.requests.filters import DomainFilter, ProjectFilter
 from sessions_app.api.requests.queries import query_of

@@ -8,9 +8,9 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.kinds import tokens as operations
+from sessions_app.api.kinds.tokens import TokenCreate
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import tokens as operations
-from sessions_app.api.operations.tokens import TokenCreate
 from sessions_app.api.render.tenant_render import token_json
 from sessions_app.api.requests.filters import TokenFilter
 from sessions_app.api.requests.queries import query_of

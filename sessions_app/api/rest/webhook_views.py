@@ -9,9 +9,9 @@ from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.api.http.views import UNKEPT, RestView, body_of, require_no_body
+from sessions_app.api.kinds import webhooks as operations
+from sessions_app.api.kinds.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.operations import webhooks as operations
-from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
 from sessions_app.api.render.webhook_render import delivery_json, webhook_json
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.api.requests.filters import DeliveryFilter, WebhookFilter

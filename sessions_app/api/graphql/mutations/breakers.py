@@ -10,7 +10,7 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import uuid_of
 from sessions_app.api.graphql.peers import Peer
-from sessions_app.api.operations import breakers as operations
+from sessions_app.api.kinds import breakers as operations
 from sessions_app.api.requests.breakers import BreakerClose, BreakerOpen
 from sessions_app.models import Breaker as Row
 

@@ -10,8 +10,8 @@ from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
 from sessions_app.api.graphql.nodes import key_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.tenant_queries import Membership, render_memberships
-from sessions_app.api.operations import memberships as operations
-from sessions_app.api.operations.memberships import MembershipChange, MembershipCreate
+from sessions_app.api.kinds import memberships as operations
+from sessions_app.api.kinds.memberships import MembershipChange, MembershipCreate
 from sessions_app.core.errors import NotFound
 from sessions_app.models import Membership as Row
 

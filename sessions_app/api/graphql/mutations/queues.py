@@ -15,8 +15,8 @@ from sessions_app.api.graphql.mutations.base import (
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.queues import Queue, render_queues
 from sessions_app.api.graphql.tenants import split_address
-from sessions_app.api.operations import queues as operations
-from sessions_app.api.operations.queues import QueueCreate, QueueFields, QueueName
+from sessions_app.api.kinds import queues as operations
+from sessions_app.api.kinds.queues import QueueCreate, QueueFields, QueueName
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.models import Queue as Row
 

@@ -8,8 +8,8 @@ from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.mutations.scopes import OfScope, taken_names
 from sessions_app.api.graphql.shapes import type_of
-from sessions_app.api.operations import quotas as operations
-from sessions_app.api.operations.quotas import QuotasBody
+from sessions_app.api.kinds import quotas as operations
+from sessions_app.api.kinds.quotas import QuotasBody
 from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.shapes import session_shapes
 from sessions_app.core.errors import InvalidInput

@@ -14,7 +14,7 @@ from sessions_app.api.graphql.schedules import Schedule, render_schedules
 from sessions_app.api.graphql.session_queries import session_found
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.graphql.shapes import type_of
-from sessions_app.api.operations import schedules as operations
+from sessions_app.api.kinds import schedules as operations
 from sessions_app.api.render.schedule_render import backfill_json
 from sessions_app.api.requests.schedules import (
     Backfill,

@@ -15,8 +15,8 @@ from sessions_app.api.graphql.tenants import (
     render_projects,
     split_address,
 )
-from sessions_app.api.operations import tenants as operations
-from sessions_app.api.operations.tenants import DomainCreate, ProjectCreate
+from sessions_app.api.kinds import tenants as operations
+from sessions_app.api.kinds.tenants import DomainCreate, ProjectCreate
 
 
 class CreateDomain(Change, body=DomainCreate):

@@ -9,8 +9,8 @@ from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import key_of
 from sessions_app.api.graphql.peers import single_peer
 from sessions_app.api.graphql.tenant_queries import Token, render_tokens
-from sessions_app.api.operations import tokens as operations
-from sessions_app.api.operations.tokens import TokenCreate
+from sessions_app.api.kinds import tokens as operations
+from sessions_app.api.kinds.tokens import TokenCreate
 
 
 class CreateToken(Change, body=TokenCreate):

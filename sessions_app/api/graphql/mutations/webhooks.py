@@ -17,8 +17,8 @@ from sessions_app.api.graphql.webhooks import (
     delivery_peers,
     render_webhooks,
 )
-from sessions_app.api.operations import webhooks as operations
-from sessions_app.api.operations.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
+from sessions_app.api.kinds import webhooks as operations
+from sessions_app.api.kinds.webhooks import NewSecret, Redeliver, WebhookChanges, WebhookCreate
 from sessions_app.api.requests.bodies import CordonBody
 from sessions_app.models import WebhookEndpoint as Row
 

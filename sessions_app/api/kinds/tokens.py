@@ -1,4 +1,4 @@
-"""Operations on API tokens.
+"""API tokens.
 
 A token never has more rights than its bearer has at the time of a call. A token that is created
 with another one has at most its rights, and ends no later.

@@ -1,4 +1,4 @@
-"""Operations on breakers."""
+"""Breakers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operations on schedules."""
+"""Schedules."""
 
 from collections.abc import Mapping
 from datetime import datetime

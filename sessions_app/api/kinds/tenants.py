@@ -1,4 +1,4 @@
-"""Operations on domains and projects. Their names cannot change."""
+"""Domains and projects. Their names cannot change."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

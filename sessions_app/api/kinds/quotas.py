@@ -1,4 +1,4 @@
-"""Operations on quotas of projects and domains."""
+"""Quotas of projects and domains."""
 
 from collections.abc import Mapping
 from decimal import Decimal

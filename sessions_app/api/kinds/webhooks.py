@@ -1,4 +1,4 @@
-"""Operations on webhooks."""
+"""Webhooks."""
 
 from collections.abc import Mapping
 from datetime import timedelta

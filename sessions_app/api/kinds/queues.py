@@ -1,4 +1,4 @@
-"""Operations on queues."""
+"""Queues."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self

@@ -1,4 +1,4 @@
-"""Operations on memberships."""
+"""Memberships."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
