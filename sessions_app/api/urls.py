@@ -13,7 +13,6 @@ from sessions_app.api.rest import (
     kind_views,
     membership_views,
     policy_views,
-    queue_views,
     quota_views,
     report_views,
     retry_config_views,
@@ -39,7 +38,6 @@ def _scoped(prefix: str, view: type[retry_config_views.ScopeView]) -> list[URLPa
 
 _WEBHOOK = "webhooks/<uuid:webhook_id>/"
 _SCHEDULE = "schedules/<uuid:schedule_id>/"
-_QUEUE = "queues/<str:domain>/<str:project>/<str:queue>/"
 urlpatterns = [
     path("whoami/", whoami_view.WhoAmIView.as_view()),
     path("audit/", audit_views.AuditView.as_view()),
@@ -92,10 +90,6 @@ urlpatterns = [
     path("memberships/<int:membership_id>/", membership_views.MembershipView.as_view()),
     path("tokens/", token_views.TokensView.as_view()),
     path("tokens/<str:prefix>/", token_views.TokenView.as_view()),
-    path("queues/", queue_views.QueuesView.as_view()),
-    path(_QUEUE, queue_views.QueueView.as_view()),
-    path(f"{_QUEUE}cordon/", queue_views.CordonView.as_view()),
-    path(f"{_QUEUE}uncordon/", queue_views.UncordonView.as_view()),
     path("schedules/", schedule_views.SchedulesView.as_view()),
     path("schedules/preview/", schedule_views.PreviewView.as_view()),
     path(_SCHEDULE, schedule_views.ScheduleView.as_view()),

@@ -14,15 +14,19 @@ from retry.breakers import BreakerRule
 from retry.policies.documents import MAX_POLICIES
 from retry.policies.fields import Label
 from retry.policies.shared_budget import SharedBudget
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each
+from sessions_app.api.render.policy_render import queue_json
 from sessions_app.api.requests.bodies import Amounts, CordonBody, PositiveSeconds, ProjectAddress
+from sessions_app.api.requests.filters import QueueFilter
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.api.shapes import policy_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.versions import Expected
 from sessions_app.models import Project, Queue
-from sessions_app.selectors.policies import queue_get, queue_stored
+from sessions_app.selectors.policies import queue_get, queue_stored, queues_visible
 from sessions_app.selectors.sessions import project_get, project_resolve
-from sessions_app.services.resources.queues import queue_delete, queue_save
+from sessions_app.services.resources.queues import queue_delete, queue_save, queue_version
 
 MAX_LIMITS = 32
 
@@ -179,3 +183,54 @@ def _set_cordon(actor: Actor, queue: Queue, *, cordoned: bool, reason: str) -> Q
     queue.cordoned, queue.cordon_reason = cordoned, reason
     queue_save(queue, by=actor.name, fields=("cordoned", "cordon_reason"))
     return queue
+
+
+QUEUE = Resource(
+    name="queue",
+    many="queues",
+    address="queues",
+    place="<str:domain>/<str:project>/<str:queue>",
+    key=lambda **names: (QueueName(**names),),
+    at=str,
+    shape=shapes.Queue,
+    page=shapes.QueuePage,
+    render=each(queue_json),
+    version=queue_version,
+    listing=Listing(
+        action=Action.QUEUE_LIST,
+        says="List the queues of the projects that you may see, oldest first.",
+        rows=queues_visible,
+        query=QueueFilter,
+        order=["id"],
+    ),
+    read=Call(action=Action.QUEUE_READ, says="One queue.", run=queue_found),
+    create=Call(action=Action.QUEUE_WRITE, says="Create a queue.", run=create, body=QueueCreate),
+    put=Call(
+        action=Action.QUEUE_WRITE,
+        says="Create a queue, or replace its changeable fields. Its cordon stays.",
+        run=put,
+        body=QueuePut,
+        creates=True,
+    ),
+    patch=Call(
+        action=Action.QUEUE_WRITE, says="Change the given fields.", run=change, body=QueueFields
+    ),
+    delete=Call(
+        action=Action.QUEUE_WRITE,
+        says="Delete a queue that has no recorded sessions.",
+        run=delete,
+    ),
+    acts={
+        "cordon": Call(
+            action=Action.QUEUE_WRITE,
+            says="Cordon the queue: it accepts sessions, but none of them is started.",
+            run=cordon,
+            body=CordonBody,
+        ),
+        "uncordon": Call(
+            action=Action.QUEUE_WRITE,
+            says="Uncordon the queue. A queue that is not cordoned does not change.",
+            run=uncordon,
+        ),
+    },
+)

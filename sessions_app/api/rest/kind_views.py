@@ -4,8 +4,14 @@ from collections.abc import Sequence
 
 from sessions_app.api.kinds.categories import CATEGORY
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
+from sessions_app.api.kinds.queues import QUEUE
 from sessions_app.api.rest.policy_views import DocumentView
-from sessions_app.api.rest.resource_views import ResourceList, ResourceOne, ResourceView
+from sessions_app.api.rest.resource_views import (
+    ResourceAct,
+    ResourceList,
+    ResourceOne,
+    ResourceView,
+)
 
 
 class CategoriesView(DocumentView, ResourceList):
@@ -24,10 +30,32 @@ class PriorityClassView(DocumentView, ResourceOne):
     of = PRIORITY_CLASS
 
 
+class QueuesView(ResourceList):
+    of = QUEUE
+
+
+class QueueView(ResourceOne):
+    of = QUEUE
+
+
+class QueueCordonView(ResourceAct):
+    of = QUEUE
+    act = "cordon"
+
+
+class QueueUncordonView(ResourceAct):
+    of = QUEUE
+    act = "uncordon"
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
     PriorityClassesView,
     PriorityClassView,
+    QueuesView,
+    QueueView,
+    QueueCordonView,
+    QueueUncordonView,
 )
 """All of them. Each knows its address."""
