@@ -1,16 +1,21 @@
 """Domains and projects. Their names cannot change."""
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field, StrictStr
 
 from retry.policies.fields import Label
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each
+from sessions_app.api.render.tenant_render import domain_json, project_json
+from sessions_app.api.requests.filters import DomainFilter, ProjectFilter
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Domain, Project
 from sessions_app.selectors.sessions import domain_get, project_get
-from sessions_app.selectors.tenants import domain_named
+from sessions_app.selectors.tenants import domain_named, domains_visible, projects_listed
 from sessions_app.services.resources import tenants
 
 
@@ -52,3 +57,61 @@ def project_delete(actor: Actor, domain: str, project: str) -> None:
     """Delete a project in which nothing ever ran, with its whole configuration."""
     found = project_get(actor, domain, project, Action.PROJECT_DELETE)
     tenants.project_delete(found, by=actor.name)
+
+
+DOMAIN = Resource(
+    name="domain",
+    many="domains",
+    address="domains",
+    place="<str:domain>",
+    at=attrgetter("name"),
+    shape=shapes.Domain,
+    page=shapes.DomainPage,
+    render=each(domain_json),
+    listing=Listing(
+        action=Action.DOMAIN_LIST,
+        says="List the domains that you may see, by name.",
+        rows=domains_visible,
+        query=DomainFilter,
+        order=["name"],
+    ),
+    read=Call(action=Action.DOMAIN_READ, says="One domain.", run=domain_get),
+    create=Call(
+        action=Action.DOMAIN_WRITE,
+        says="Create a domain without projects.",
+        run=domain_create,
+        body=DomainCreate,
+    ),
+    delete=Call(
+        action=Action.DOMAIN_WRITE, says="Delete a domain without projects.", run=domain_delete
+    ),
+)
+PROJECT = Resource(
+    name="project",
+    many="projects",
+    address="projects",
+    place="<str:domain>/<str:project>",
+    at=attrgetter("address"),
+    shape=shapes.Project,
+    page=shapes.ProjectPage,
+    render=each(project_json),
+    listing=Listing(
+        action=Action.PROJECT_LIST,
+        says="List the projects that you may see, oldest first.",
+        rows=projects_listed,
+        query=ProjectFilter,
+        order=["id"],
+    ),
+    read=Call(action=Action.PROJECT_READ, says="One project.", run=project_get),
+    create=Call(
+        action=Action.PROJECT_CREATE,
+        says="Create a project and its default queue.",
+        run=project_create,
+        body=ProjectCreate,
+    ),
+    delete=Call(
+        action=Action.PROJECT_DELETE,
+        says="Delete a project that never had a session, with all its settings.",
+        run=project_delete,
+    ),
+)

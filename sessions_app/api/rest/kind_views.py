@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sessions_app.api.kinds.categories import CATEGORY
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
 from sessions_app.api.kinds.queues import QUEUE
+from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
 from sessions_app.api.rest.policy_views import DocumentView
 from sessions_app.api.rest.resource_views import (
     ResourceAct,
@@ -48,6 +49,22 @@ class QueueUncordonView(ResourceAct):
     act = "uncordon"
 
 
+class DomainsView(ResourceList):
+    of = DOMAIN
+
+
+class DomainView(ResourceOne):
+    of = DOMAIN
+
+
+class ProjectsView(ResourceList):
+    of = PROJECT
+
+
+class ProjectView(ResourceOne):
+    of = PROJECT
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -57,5 +74,9 @@ VIEWS: Sequence[type[ResourceView]] = (
     QueueView,
     QueueCordonView,
     QueueUncordonView,
+    DomainsView,
+    DomainView,
+    ProjectsView,
+    ProjectView,
 )
 """All of them. Each knows its address."""
