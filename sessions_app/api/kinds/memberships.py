@@ -5,14 +5,22 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictStr
 
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each
+from sessions_app.api.render.tenant_render import membership_json
 from sessions_app.api.requests.bodies import ProjectAddress
-from sessions_app.api.requests.filters import AnyCaseRole
+from sessions_app.api.requests.filters import AnyCaseRole, MembershipFilter
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.models import Membership
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.selectors.tenants import domain_named, membership_get, user_named
+from sessions_app.selectors.tenants import (
+    domain_named,
+    membership_get,
+    memberships_visible,
+    user_named,
+)
 from sessions_app.services.resources.tenants import membership_delete, membership_save
 
 
@@ -60,3 +68,39 @@ def change(actor: Actor, key: int, body: Mapping[str, Any]) -> Membership:
 def delete(actor: Actor, key: int) -> None:
     """Remove a membership, effective with the user's next request."""
     membership_delete(membership_get(actor, key, Action.MEMBERSHIP_WRITE), by=actor.name)
+
+
+MEMBERSHIP = Resource(
+    name="membership",
+    many="memberships",
+    address="memberships",
+    place="<int:membership_id>",
+    shape=shapes.Membership,
+    page=shapes.MembershipPage,
+    render=each(membership_json),
+    listing=Listing(
+        action=Action.MEMBERSHIP_LIST,
+        says="List the memberships of the projects and domains that you may see, oldest first.",
+        rows=memberships_visible,
+        query=MembershipFilter,
+        order=["id"],
+    ),
+    read=Call(action=Action.MEMBERSHIP_READ, says="One membership.", run=membership_get),
+    create=Call(
+        action=Action.MEMBERSHIP_WRITE,
+        says="Give a user a role.",
+        run=create,
+        body=MembershipCreate,
+    ),
+    patch=Call(
+        action=Action.MEMBERSHIP_WRITE,
+        says="Change the role of a membership.",
+        run=change,
+        body=MembershipChange,
+    ),
+    delete=Call(
+        action=Action.MEMBERSHIP_WRITE,
+        says="Remove a membership, effective with the user's next request.",
+        run=delete,
+    ),
+)

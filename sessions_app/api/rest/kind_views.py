@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sessions_app.api.kinds.categories import CATEGORY
+from sessions_app.api.kinds.memberships import MEMBERSHIP
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
 from sessions_app.api.kinds.queues import QUEUE
 from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
@@ -65,6 +66,14 @@ class ProjectView(ResourceOne):
     of = PROJECT
 
 
+class MembershipsView(ResourceList):
+    of = MEMBERSHIP
+
+
+class MembershipView(ResourceOne):
+    of = MEMBERSHIP
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -78,5 +87,7 @@ VIEWS: Sequence[type[ResourceView]] = (
     DomainView,
     ProjectsView,
     ProjectView,
+    MembershipsView,
+    MembershipView,
 )
 """All of them. Each knows its address."""
