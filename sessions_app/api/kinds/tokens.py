@@ -6,20 +6,25 @@ with another one has at most its rights, and ends no later.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Annotated, Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
 from pydantic import Field, StrictBool, StrictStr
 
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each
+from sessions_app.api.render.tenant_render import token_json
 from sessions_app.api.requests.bodies import MAX_SECONDS, OneLine, ProjectAddress
+from sessions_app.api.requests.filters import TokenFilter
 from sessions_app.api.requests.queries import Time
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize, require_user
 from sessions_app.core.errors import InvalidInput, NotPermitted
 from sessions_app.models import ApiToken, Project
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.selectors.tenants import token_get, user_named
+from sessions_app.selectors.tenants import token_get, tokens_visible, user_named
 from sessions_app.services.access.tokens import (
     token_create,
     token_made,
@@ -103,3 +108,24 @@ def _end(asked: TokenCreate, latest: datetime | None) -> datetime | None:
         text = f"the token that makes it ends at {latest.isoformat()}"
         raise InvalidInput({"expires_at": [text]})
     return wanted
+
+
+TOKEN = Resource(
+    name="token",
+    many="tokens",
+    address="tokens",
+    place="<str:prefix>",
+    at=attrgetter("prefix"),
+    shape=shapes.Token,
+    page=shapes.TokenPage,
+    render=each(token_json),
+    listing=Listing(
+        action=Action.TOKEN_LIST,
+        says="List your own tokens, newest first. A cluster admin gets all tokens.",
+        rows=tokens_visible,
+        query=TokenFilter,
+        order=["-id"],
+    ),
+    read=Call(action=Action.TOKEN_READ, says="One token, without its secret.", run=token_get),
+)
+"""What creates one knows the token of the call, and what revokes one answers all that went."""

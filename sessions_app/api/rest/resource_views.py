@@ -25,9 +25,9 @@ class ResourceSchema(RepriseSchema):
 
     @property
     def declared(self) -> Any:
-        """Return the declaration of the call."""
+        """Return the declaration of the call, None if the view has it by hand."""
         view: Any = self.view
-        return view.calls[self.method]
+        return view.calls.get(self.method)
 
     @property
     def of(self) -> Resource:
@@ -38,15 +38,16 @@ class ResourceSchema(RepriseSchema):
 
     def get_operation_id(self) -> str:
         view: Any = self.view
-        return self.declared.named or view.usual_name(self.method)
+        name: str = self.declared.named or view.usual_name(self.method)
+        return name
 
     def get_description(self) -> str:  # type: ignore[override]  # as in drf-spectacular
-        return cleandoc(self.declared.says)
+        return cleandoc(self.declared.says) if self.declared else super().get_description()
 
     def get_override_parameters(self) -> list[Any]:
         if isinstance(self.declared, Listing):
             return [*query_parameters(self.declared.query)]
-        guarded = self.of.version and self.method in {"PUT", "PATCH", "DELETE"}
+        guarded = self.declared and self.of.version and self.method in {"PUT", "PATCH", "DELETE"}
         return [IF_MATCH] if guarded else []
 
     def get_request_serializer(self) -> Any:

@@ -6,18 +6,16 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.http.views import body_of
 from sessions_app.api.kinds import tokens as operations
-from sessions_app.api.kinds.tokens import TokenCreate
+from sessions_app.api.kinds.tokens import TOKEN, TokenCreate
 from sessions_app.api.openapi.generator import query_parameters
 from sessions_app.api.render.tenant_render import token_json
-from sessions_app.api.requests.filters import TokenFilter
 from sessions_app.api.requests.queries import query_of
 from sessions_app.api.requests.strict import StrictModel
+from sessions_app.api.rest.resource_views import ResourceList, ResourceOne
 from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.selectors.tenants import token_get, tokens_visible
 from sessions_app.services.access import unisolated
 
 
@@ -27,21 +25,9 @@ class RevokeQuery(StrictModel):
     made_with: bool = False
 
 
-class TokensView(RestView):
-    """`/tokens/`."""
-
-    actions: ClassVar = {"GET": Action.TOKEN_LIST, "POST": Action.TOKEN_CREATE}
-
-    @extend_schema(
-        operation_id="tokens_list",
-        parameters=query_parameters(TokenFilter),
-        responses=shapes.TokenPage,
-    )
-    def get(self, request: Request) -> Response:
-        """List your own tokens, newest first. A cluster admin gets all tokens."""
-        wanted = query_of(TokenFilter, request.query_params)
-        rows = wanted.apply(self.actor, tokens_visible(self.actor))
-        return RowCursor("-id").answer(rows, request, token_json)
+class TokensView(ResourceList):
+    of = TOKEN
+    actions: ClassVar = {"POST": Action.TOKEN_CREATE}
 
     @extend_schema(
         operation_id="tokens_create",
@@ -57,25 +43,19 @@ class TokensView(RestView):
         return self.created({**token_json(made), **body}, f"{made.prefix}/")
 
 
-class TokenView(RestView):
-    """`/tokens/{prefix}/`."""
-
-    actions: ClassVar = {"GET": Action.TOKEN_READ, "DELETE": Action.TOKEN_REVOKE}
+class TokenView(ResourceOne):
+    of = TOKEN
+    actions: ClassVar = {"DELETE": Action.TOKEN_REVOKE}
     asks_when_writing = True
-
-    @extend_schema(operation_id="token_read", responses=shapes.Token)
-    def get(self, request: Request, prefix: str) -> Response:
-        """One token, without its secret."""
-        return Response(token_json(token_get(self.actor, prefix, self.required_action)))
 
     @extend_schema(
         operation_id="token_revoke",
         parameters=query_parameters(RevokeQuery),
         responses={200: shapes.TokensRevoked},
     )
-    def delete(self, request: Request, prefix: str) -> Response:
+    def delete(self, request: Request, **names: str) -> Response:
         """Revoke a token at once. With `made_with`, also revoke all tokens that were created with
         it."""
         query = query_of(RevokeQuery, request.query_params)
-        gone = operations.revoke(self.actor, prefix, made_with=query.made_with)
+        gone = operations.revoke(self.actor, names["prefix"], made_with=query.made_with)
         return Response({"revoked": [each.prefix for each in gone]})
