@@ -2,15 +2,19 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr, field_validator
 
 from podspec.quantity import parse_resource
 from podspec.resources import amounts_check
+from sessions_app.api.kinds.resource import Call, Resource, each
+from sessions_app.api.render.tenant_render import quotas_json
 from sessions_app.api.requests.bodies import Quantity
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.api.shapes import session_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.in_force.config_scope import ConfigScope
@@ -79,3 +83,45 @@ def delete(actor: Actor, names: Mapping[str, str]) -> None:
 
 def _written(actor: Actor, names: Mapping[str, str]) -> ConfigScope:
     return quota_scope(actor, names, WRITE["project" if "project" in names else "domain"])
+
+
+def _quotas(level: str, place: str) -> Resource:
+    name, read, write = f"quotas_{level}s", READ[level], WRITE[level]
+    return Resource(
+        name=name,
+        address=f"quotas/{level}s",
+        place=place,
+        key=lambda **names: (names,),
+        shape=shapes.Quotas,
+        render=each(quotas_json),
+        read=Call(
+            action=read,
+            says="The limits of a scope, and the usage of all limits that apply to it.",
+            run=quota_scope,
+            named=f"{name}_retrieve",
+        ),
+        put=Call(
+            action=write,
+            says="Replace the limits of one scope.",
+            run=partial(put, keep=False),
+            body=QuotasBody,
+            named=f"{name}_update",
+        ),
+        patch=Call(
+            action=write,
+            says="Change the given limits.",
+            run=partial(put, keep=True),
+            body=QuotasBody,
+            named=f"{name}_partial_update",
+        ),
+        delete=Call(
+            action=write,
+            says="Remove all limits of a scope.",
+            run=delete,
+            named=f"{name}_destroy",
+        ),
+    )
+
+
+DOMAIN_QUOTAS = _quotas("domain", "<str:domain>")
+PROJECT_QUOTAS = _quotas("project", "<str:domain>/<str:project>")

@@ -6,6 +6,7 @@ from sessions_app.api.kinds.categories import CATEGORY
 from sessions_app.api.kinds.memberships import MEMBERSHIP
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
 from sessions_app.api.kinds.queues import QUEUE
+from sessions_app.api.kinds.quotas import DOMAIN_QUOTAS, PROJECT_QUOTAS
 from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
 from sessions_app.api.rest.policy_views import DocumentView
 from sessions_app.api.rest.resource_views import (
@@ -74,6 +75,14 @@ class MembershipView(ResourceOne):
     of = MEMBERSHIP
 
 
+class DomainQuotasView(ResourceOne):
+    of = DOMAIN_QUOTAS
+
+
+class ProjectQuotasView(ResourceOne):
+    of = PROJECT_QUOTAS
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -89,5 +98,7 @@ VIEWS: Sequence[type[ResourceView]] = (
     ProjectView,
     MembershipsView,
     MembershipView,
+    DomainQuotasView,
+    ProjectQuotasView,
 )
 """All of them. Each knows its address."""
