@@ -83,13 +83,6 @@ urlpatterns = [
     path(f"{_SCHEDULE}resume/", schedule_views.ResumeView.as_view()),
     path(f"{_SCHEDULE}trigger/", schedule_views.TriggerView.as_view()),
     path(f"{_SCHEDULE}backfill/", schedule_views.BackfillView.as_view()),
-    path("webhooks/", webhook_views.WebhooksView.as_view()),
-    path(_WEBHOOK, webhook_views.WebhookView.as_view()),
-    path(f"{_WEBHOOK}secret/", webhook_views.SecretView.as_view()),
-    path(f"{_WEBHOOK}pause/", webhook_views.PauseView.as_view()),
-    path(f"{_WEBHOOK}resume/", webhook_views.ResumeView.as_view()),
-    path(f"{_WEBHOOK}ping/", webhook_views.PingView.as_view()),
-    path(f"{_WEBHOOK}redeliver/", webhook_views.RedeliverView.as_view()),
     path(f"{_WEBHOOK}deliveries/", webhook_views.DeliveriesView.as_view()),
     path(f"{_WEBHOOK}deliveries/<int:number>/", webhook_views.DeliveryView.as_view()),
 ]

@@ -7,16 +7,20 @@ from uuid import UUID
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each, showing
+from sessions_app.api.render.webhook_render import delivery_json, webhook_json
 from sessions_app.api.requests.bodies import CordonBody, ProjectAddress
+from sessions_app.api.requests.filters import WebhookFilter
 from sessions_app.api.requests.queries import Time
 from sessions_app.api.requests.strict import StrictModel
 from sessions_app.api.requests.whole_numbers import WHOLE
+from sessions_app.api.shapes import webhook_shapes as shapes
 from sessions_app.authorization import Action, Actor
 from sessions_app.core.errors import InvalidInput
 from sessions_app.models import WebhookDelivery, WebhookEndpoint
 from sessions_app.models.webhooks import MAX_REASON, MAX_URL, DeliveryState
 from sessions_app.selectors.sessions import project_resolve
-from sessions_app.selectors.webhooks import webhook_get
+from sessions_app.selectors.webhooks import webhook_get, webhooks_visible
 from sessions_app.webhooks import endpoints
 from sessions_app.webhooks.rules import CLUSTER_TYPES, TYPES
 
@@ -143,3 +147,88 @@ def redeliver(actor: Actor, webhook_id: UUID, body: Mapping[str, Any]) -> int:
     return endpoints.webhook_redeliver(
         endpoint, delivery=asked.delivery, since=asked.since, states=_STATES[asked.state]
     )
+
+
+def _with_secret(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    return {**webhook_json(endpoint), "secret": endpoint.new_secret}
+
+
+WEBHOOK = Resource(
+    name="webhook",
+    many="webhooks",
+    address="webhooks",
+    place="<uuid:webhook_id>",
+    shape=shapes.Webhook,
+    page=shapes.WebhookPage,
+    render=each(webhook_json),
+    listing=Listing(
+        action=Action.WEBHOOK_LIST,
+        says="List the webhooks of the projects that you maintain, oldest first.",
+        rows=webhooks_visible,
+        query=WebhookFilter,
+        order=["id"],
+    ),
+    read=Call(action=Action.WEBHOOK_READ, says="One webhook.", run=webhook_get),
+    create=Call(
+        action=Action.WEBHOOK_WRITE,
+        says="Create a webhook. The answer shows its secret, only once.",
+        run=create,
+        body=WebhookCreate,
+        shape=shapes.WebhookWithSecret,
+        show=showing(_with_secret),
+    ),
+    patch=Call(
+        action=Action.WEBHOOK_WRITE,
+        says="Change the given fields.",
+        run=change,
+        body=WebhookChanges,
+    ),
+    delete=Call(
+        action=Action.WEBHOOK_WRITE, says="Delete a webhook and its deliveries.", run=delete
+    ),
+    acts={
+        "secret": Call(
+            action=Action.WEBHOOK_WRITE,
+            says="Create a new secret, which is shown only once. During the overlap, the old "
+            "secret signs\ntoo.",
+            run=new_secret,
+            body=NewSecret,
+            shape=shapes.WebhookWithSecret,
+            show=showing(_with_secret),
+            status=201,
+            once=True,
+            named="webhook_new_secret",
+        ),
+        "pause": Call(
+            action=Action.WEBHOOK_WRITE,
+            says="Pause the webhook. Events of the pause are sent after it is resumed.",
+            run=pause,
+            body=CordonBody,
+        ),
+        "resume": Call(
+            action=Action.WEBHOOK_WRITE,
+            says="Resume a paused webhook from where it stopped. An active webhook does not "
+            "change.",
+            run=resume,
+        ),
+        "ping": Call(
+            action=Action.WEBHOOK_WRITE,
+            says="Send a test message, even if the webhook is paused. Its delivery shows the "
+            "result.",
+            run=ping,
+            shape=shapes.WebhookDelivery,
+            show=showing(delivery_json),
+            status=202,
+            location=lambda delivery: f"../deliveries/{delivery.pk}/",
+        ),
+        "redeliver": Call(
+            action=Action.WEBHOOK_WRITE,
+            says="Send one delivery again, or all since a time, with their original ids.",
+            run=redeliver,
+            body=Redeliver,
+            shape=shapes.Redelivered,
+            show=showing(lambda count: {"redelivered": count}),
+            status=202,
+        ),
+    },
+)

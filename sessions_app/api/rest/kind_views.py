@@ -8,6 +8,7 @@ from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
 from sessions_app.api.kinds.queues import QUEUE
 from sessions_app.api.kinds.quotas import DOMAIN_QUOTAS, PROJECT_QUOTAS
 from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
+from sessions_app.api.kinds.webhooks import WEBHOOK
 from sessions_app.api.rest.policy_views import DocumentView
 from sessions_app.api.rest.resource_views import (
     ResourceAct,
@@ -83,6 +84,39 @@ class ProjectQuotasView(ResourceOne):
     of = PROJECT_QUOTAS
 
 
+class WebhooksView(ResourceList):
+    of = WEBHOOK
+
+
+class WebhookView(ResourceOne):
+    of = WEBHOOK
+
+
+class WebhookSecretView(ResourceAct):
+    of = WEBHOOK
+    act = "secret"
+
+
+class WebhookPauseView(ResourceAct):
+    of = WEBHOOK
+    act = "pause"
+
+
+class WebhookResumeView(ResourceAct):
+    of = WEBHOOK
+    act = "resume"
+
+
+class WebhookPingView(ResourceAct):
+    of = WEBHOOK
+    act = "ping"
+
+
+class WebhookRedeliverView(ResourceAct):
+    of = WEBHOOK
+    act = "redeliver"
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -100,5 +134,12 @@ VIEWS: Sequence[type[ResourceView]] = (
     MembershipView,
     DomainQuotasView,
     ProjectQuotasView,
+    WebhooksView,
+    WebhookView,
+    WebhookSecretView,
+    WebhookPauseView,
+    WebhookResumeView,
+    WebhookPingView,
+    WebhookRedeliverView,
 )
 """All of them. Each knows its address."""

@@ -4,7 +4,6 @@ A method that a kind does not declare is a 405, unless the view has it by hand, 
 `actions` and its `extend_schema`.
 """
 
-from inspect import cleandoc
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -42,7 +41,7 @@ class ResourceSchema(RepriseSchema):
         return name
 
     def get_description(self) -> str:  # type: ignore[override]  # as in drf-spectacular
-        return cleandoc(self.declared.says) if self.declared else super().get_description()
+        return self.declared.says if self.declared else super().get_description()
 
     def get_override_parameters(self) -> list[Any]:
         if isinstance(self.declared, Listing):
