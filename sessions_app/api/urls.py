@@ -34,7 +34,6 @@ def _scoped(prefix: str, view: type[retry_config_views.ScopeView]) -> list[URLPa
 
 
 _WEBHOOK = "webhooks/<uuid:webhook_id>/"
-_SCHEDULE = "schedules/<uuid:schedule_id>/"
 urlpatterns = [
     path("whoami/", whoami_view.WhoAmIView.as_view()),
     path("audit/", audit_views.AuditView.as_view()),
@@ -76,13 +75,7 @@ urlpatterns = [
     path("reports/retries/", report_views.RetryReportView.as_view()),
     path("tokens/", token_views.TokensView.as_view()),
     path("tokens/<str:prefix>/", token_views.TokenView.as_view()),
-    path("schedules/", schedule_views.SchedulesView.as_view()),
     path("schedules/preview/", schedule_views.PreviewView.as_view()),
-    path(_SCHEDULE, schedule_views.ScheduleView.as_view()),
-    path(f"{_SCHEDULE}pause/", schedule_views.PauseView.as_view()),
-    path(f"{_SCHEDULE}resume/", schedule_views.ResumeView.as_view()),
-    path(f"{_SCHEDULE}trigger/", schedule_views.TriggerView.as_view()),
-    path(f"{_SCHEDULE}backfill/", schedule_views.BackfillView.as_view()),
     path(f"{_WEBHOOK}deliveries/", webhook_views.DeliveriesView.as_view()),
     path(f"{_WEBHOOK}deliveries/<int:number>/", webhook_views.DeliveryView.as_view()),
 ]

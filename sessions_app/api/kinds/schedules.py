@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import User
 
 from sessions_app.api.http.templates import read_template
+from sessions_app.api.kinds.resource import Call, Listing, Resource, each, showing
+from sessions_app.api.render.schedule_render import (
+    backfill_json,
+    schedule_detail_json,
+    schedule_json,
+)
+from sessions_app.api.requests.filters import ScheduleFilter
 from sessions_app.api.requests.schedules import (
     Backfill,
     ScheduleChanges,
@@ -16,11 +24,12 @@ from sessions_app.api.requests.schedules import (
     SchedulePut,
     Timing,
 )
+from sessions_app.api.shapes import schedule_shapes as shapes
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.core.errors import InvalidInput
 from sessions_app.locks import database_now
 from sessions_app.models import Schedule
-from sessions_app.selectors.schedules import schedule_get
+from sessions_app.selectors.schedules import schedule_get, schedules_visible
 from sessions_app.selectors.sessions import project_resolve
 from sessions_app.services.schedules import by_hand, saving
 from sessions_app.services.schedules.checking import schedule_check
@@ -36,6 +45,12 @@ class Saved(NamedTuple):
 
     schedule: Schedule
     warnings: tuple[str, ...]
+
+
+def saved_json(saved: Saved) -> dict[str, Any]:
+    """Return a schedule with the warnings about its sessions, if there are any."""
+    body = schedule_detail_json(saved.schedule)
+    return {**body, "warnings": saved.warnings} if saved.warnings else body
 
 
 def create(actor: Actor, body: Mapping[str, Any]) -> Saved:
@@ -112,14 +127,15 @@ def trigger(actor: Actor, schedule_id: UUID) -> Submitted:
     return by_hand.schedule_trigger(found, read_template, by=require_user(actor))
 
 
-def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> list[by_hand.Made]:
-    """Make the sessions of times that have passed, or only say which."""
+def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the sessions of times that have passed, or only say which. Return what was made."""
     found = _found(actor, schedule_id)
     asked = Backfill.model_validate(body)
     by, dry_run = require_user(actor), asked.dry_run
-    return by_hand.schedule_backfill(
+    made = by_hand.schedule_backfill(
         found, read_template, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by
     )
+    return backfill_json(made, dry_run=dry_run)
 
 
 def preview(asked: Timing) -> list[datetime]:
@@ -128,3 +144,97 @@ def preview(asked: Timing) -> list[datetime]:
     asked.time(made)
     saving.timing_check(made, made.created_at)
     return saving.next_times(made, made.created_at)
+
+
+def _triggered(made: Submitted) -> dict[str, Any]:
+    warnings = {"warnings": made.warnings} if made.warnings else {}
+    return {"id": made.session_id, **warnings}
+
+
+SCHEDULE = Resource(
+    name="schedule",
+    many="schedules",
+    address="schedules",
+    place="<uuid:schedule_id>",
+    shape=shapes.ScheduleDetail,
+    page=shapes.SchedulePage,
+    render=each(schedule_json),
+    listing=Listing(
+        action=Action.SCHEDULE_LIST,
+        says="List the schedules of the projects of which you are a member, oldest first.",
+        rows=schedules_visible,
+        query=ScheduleFilter,
+        order=["id"],
+    ),
+    read=Call(
+        action=Action.SCHEDULE_READ,
+        says="One schedule, with its next times and its latest chains.",
+        run=schedule_get,
+        show=showing(schedule_detail_json),
+    ),
+    create=Call(
+        action=Action.SCHEDULE_CREATE,
+        says="Create a schedule. Its sessions are submitted as you.",
+        run=create,
+        body=ScheduleCreate,
+        shape=shapes.SavedSchedule,
+        show=showing(saved_json),
+        row=attrgetter("schedule"),
+    ),
+    put=Call(
+        action=Action.SCHEDULE_WRITE,
+        says="Replace all fields that can change. You become its owner.",
+        run=put,
+        body=SchedulePut,
+        shape=shapes.SavedSchedule,
+        show=showing(saved_json),
+        row=attrgetter("schedule"),
+        named="schedule_put",
+    ),
+    patch=Call(
+        action=Action.SCHEDULE_WRITE,
+        says="Change the given fields. You become its owner.",
+        run=change,
+        body=ScheduleChanges,
+        shape=shapes.SavedSchedule,
+        show=showing(saved_json),
+        row=attrgetter("schedule"),
+    ),
+    delete=Call(
+        action=Action.SCHEDULE_WRITE, says="Delete a schedule. Its sessions stay.", run=delete
+    ),
+    acts={
+        "pause": Call(
+            action=Action.SCHEDULE_WRITE,
+            says="Pause the schedule. Its running sessions go on.",
+            run=pause,
+            body=SchedulePause,
+            show=showing(schedule_detail_json),
+        ),
+        "resume": Call(
+            action=Action.SCHEDULE_WRITE,
+            says="Resume a paused schedule with its next time. Times of the pause are not made up.",
+            run=resume,
+            show=showing(schedule_detail_json),
+        ),
+        "trigger": Call(
+            action=Action.SCHEDULE_WRITE,
+            says="Make one session now, as the schedule's owner, also while it is paused.",
+            run=trigger,
+            shape=shapes.ScheduledSession,
+            show=showing(_triggered),
+            status=201,
+            location=lambda made: f"/api/v2/sessions/{made.session_id}/",
+            once=True,
+        ),
+        "backfill": Call(
+            action=Action.SCHEDULE_WRITE,
+            says="Make the sessions of past times, at most 1,000, or with `dry_run` only show "
+            "the times.",
+            run=backfill,
+            body=Backfill,
+            shape=shapes.Backfilled,
+            show=showing(dict),
+        ),
+    },
+)

@@ -7,6 +7,7 @@ from sessions_app.api.kinds.memberships import MEMBERSHIP
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
 from sessions_app.api.kinds.queues import QUEUE
 from sessions_app.api.kinds.quotas import DOMAIN_QUOTAS, PROJECT_QUOTAS
+from sessions_app.api.kinds.schedules import SCHEDULE
 from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
 from sessions_app.api.kinds.webhooks import WEBHOOK
 from sessions_app.api.rest.policy_views import DocumentView
@@ -117,6 +118,34 @@ class WebhookRedeliverView(ResourceAct):
     act = "redeliver"
 
 
+class SchedulesView(ResourceList):
+    of = SCHEDULE
+
+
+class ScheduleView(ResourceOne):
+    of = SCHEDULE
+
+
+class SchedulePauseView(ResourceAct):
+    of = SCHEDULE
+    act = "pause"
+
+
+class ScheduleResumeView(ResourceAct):
+    of = SCHEDULE
+    act = "resume"
+
+
+class ScheduleTriggerView(ResourceAct):
+    of = SCHEDULE
+    act = "trigger"
+
+
+class ScheduleBackfillView(ResourceAct):
+    of = SCHEDULE
+    act = "backfill"
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -141,5 +170,11 @@ VIEWS: Sequence[type[ResourceView]] = (
     WebhookResumeView,
     WebhookPingView,
     WebhookRedeliverView,
+    SchedulesView,
+    ScheduleView,
+    SchedulePauseView,
+    ScheduleResumeView,
+    ScheduleTriggerView,
+    ScheduleBackfillView,
 )
 """All of them. Each knows its address."""

@@ -15,7 +15,6 @@ from sessions_app.api.graphql.session_queries import session_found
 from sessions_app.api.graphql.sessions import Session
 from sessions_app.api.graphql.shapes import type_of
 from sessions_app.api.kinds import schedules as operations
-from sessions_app.api.render.schedule_render import backfill_json
 from sessions_app.api.requests.schedules import (
     Backfill,
     ScheduleChanges,
@@ -146,8 +145,7 @@ class BackfillSchedule(Change, body=Backfill):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         key = _key(given)
-        made = operations.backfill(context.actor, key, given)
-        return {"backfilled": backfill_json(made, dry_run=bool(given.get("dry_run")))}
+        return {"backfilled": operations.backfill(context.actor, key, given)}
 
 
 class ScheduleMutations:
