@@ -1,13 +1,17 @@
 """Breakers."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from sessions_app.api.requests.breakers import BreakerClose, BreakerOpen
+from sessions_app.api.kinds.resource import Call, Listing, Resource
+from sessions_app.api.render.breaker_render import breakers_json
+from sessions_app.api.requests.breakers import BreakerClose, BreakerFilter, BreakerOpen
+from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Action, Actor, authorize
 from sessions_app.models import Breaker
-from sessions_app.selectors.breakers import breaker_get, breaker_queue
+from sessions_app.selectors.breakers import breaker_get, breaker_queue, breakers_listed
 from sessions_app.selectors.sessions import project_resolve
 from sessions_app.services.breakers.acts import breaker_close, breaker_open, breakers_mute
 
@@ -38,3 +42,49 @@ def mute(actor: Actor, breaker_id: UUID, *, muted: bool) -> Breaker:
     found = breaker_get(actor, breaker_id, Action.BREAKER_WRITE)
     breakers_mute([found.pk], muted=muted, by=actor.name)
     return breaker_get(actor, breaker_id)
+
+
+BREAKER = Resource(
+    name="breaker",
+    many="breakers",
+    address="breakers",
+    place="<uuid:breaker_id>",
+    shape=shapes.Breaker,
+    page=shapes.BreakerPage,
+    render=breakers_json,
+    listing=Listing(
+        action=Action.BREAKER_LIST,
+        says="List breakers, open and closed ones: those of projects, and the cluster's.",
+        rows=breakers_listed,
+        query=BreakerFilter,
+        order=["-opened_at"],
+        unique=False,
+    ),
+    read=Call(action=Action.BREAKER_READ, says="One breaker.", run=breaker_get),
+    create=Call(
+        action=Action.BREAKER_WRITE,
+        says="Open the breaker of a signature: retries of such failures wait until it closes.",
+        run=open_by_hand,
+        body=BreakerOpen,
+        named="breaker_open",
+    ),
+    acts={
+        "close": Call(
+            action=Action.BREAKER_WRITE,
+            says="Close a breaker: what it held goes on, at the pace of the storm limits.",
+            run=close,
+            body=BreakerClose,
+        ),
+        "mute": Call(
+            action=Action.BREAKER_WRITE,
+            says="Mute a breaker: it does not open by itself any more. One that is open stays "
+            "open.",
+            run=partial(mute, muted=True),
+        ),
+        "unmute": Call(
+            action=Action.BREAKER_WRITE,
+            says="Take back the muting of a breaker: it opens by itself again.",
+            run=partial(mute, muted=False),
+        ),
+    },
+)

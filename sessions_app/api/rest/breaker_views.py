@@ -1,4 +1,4 @@
-"""Breakers over REST."""
+"""Breakers over REST: the list, whose calls need no address, and the events of one."""
 
 from typing import ClassVar
 from uuid import UUID
@@ -8,54 +8,23 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.http.views import RestView, body_of, require_no_body
-from sessions_app.api.kinds import breakers as operations
+from sessions_app.api.http.views import RestView, body_of
+from sessions_app.api.kinds.breakers import BREAKER
 from sessions_app.api.openapi.generator import query_parameters
-from sessions_app.api.render.breaker_render import breaker_events_json, breakers_json
-from sessions_app.api.requests.breakers import BreakerClose, BreakerFilter, BreakerOpen
+from sessions_app.api.render.breaker_render import breaker_events_json
 from sessions_app.api.requests.queries import PageQuery, query_of
+from sessions_app.api.rest.resource_views import ResourceList
 from sessions_app.api.shapes import breaker_shapes as shapes
 from sessions_app.authorization import Action
-from sessions_app.selectors.breakers import breaker_events, breaker_get, breakers_listed
+from sessions_app.selectors.breakers import breaker_events, breaker_get
 
 
-class BreakersView(RestView):
-    """`/breakers/`."""
+class BreakersView(ResourceList):
+    of = BREAKER
 
-    actions: ClassVar = {"GET": Action.BREAKER_LIST, "POST": Action.BREAKER_WRITE}
-
-    @extend_schema(
-        operation_id="breakers_list",
-        parameters=query_parameters(BreakerFilter),
-        responses=shapes.BreakerPage,
-    )
-    def get(self, request: Request) -> Response:
-        """List breakers, open and closed ones: those of projects, and the cluster's."""
-        wanted = query_of(BreakerFilter, request.query_params)
-        rows = wanted.apply(self.actor, breakers_listed(self.actor))
-        cursor = RowCursor("-opened_at", unique=False)
-        page = cursor.read(rows, request)
-        return cursor.get_paginated_response(breakers_json(self.actor, page))
-
-    @extend_schema(
-        operation_id="breaker_open", request=BreakerOpen, responses={201: shapes.Breaker}
-    )
     def post(self, request: Request) -> Response:
-        """Open the breaker of a signature: retries of such failures wait until it closes."""
-        found = operations.open_by_hand(self.actor, body_of(request))
-        return Response(breakers_json(self.actor, [found])[0], status=201)
-
-
-class BreakerView(RestView):
-    """`/breakers/{breaker_id}/`."""
-
-    actions: ClassVar = {"GET": Action.BREAKER_READ}
-
-    @extend_schema(operation_id="breaker_read", responses=shapes.Breaker)
-    def get(self, request: Request, breaker_id: UUID) -> Response:  # DRF passes it
-        """One breaker."""
-        found = breaker_get(self.actor, breaker_id)
-        return Response(breakers_json(self.actor, [found])[0])
+        """Open one. It may have been there, so the answer has no address of what is new."""
+        return self.answer(self.call, self.call.run(self.actor, body_of(request)), 201)
 
 
 class BreakerEventsView(RestView):
@@ -75,43 +44,3 @@ class BreakerEventsView(RestView):
         cursor = RowCursor("-seq")
         page = cursor.read(breaker_events(found), request)
         return cursor.get_paginated_response(breaker_events_json(self.actor, found, page))
-
-
-class BreakerCloseView(RestView):
-    """`/breakers/{breaker_id}/close/`."""
-
-    actions: ClassVar = {"POST": Action.BREAKER_WRITE}
-
-    @extend_schema(
-        operation_id="breaker_close", request=BreakerClose, responses={200: shapes.Breaker}
-    )
-    def post(self, request: Request, breaker_id: UUID) -> Response:
-        """Close a breaker: what it held goes on, at the pace of the storm limits."""
-        found = operations.close(self.actor, breaker_id, body_of(request))
-        return Response(breakers_json(self.actor, [found])[0])
-
-
-class BreakerMuteView(RestView):
-    """`/breakers/{breaker_id}/mute/`."""
-
-    actions: ClassVar = {"POST": Action.BREAKER_WRITE}
-
-    @extend_schema(operation_id="breaker_mute", request=None, responses={200: shapes.Breaker})
-    def post(self, request: Request, breaker_id: UUID) -> Response:
-        """Mute a breaker: it does not open by itself any more. One that is open stays open."""
-        require_no_body(request)
-        found = operations.mute(self.actor, breaker_id, muted=True)
-        return Response(breakers_json(self.actor, [found])[0])
-
-
-class BreakerUnmuteView(RestView):
-    """`/breakers/{breaker_id}/unmute/`."""
-
-    actions: ClassVar = {"POST": Action.BREAKER_WRITE}
-
-    @extend_schema(operation_id="breaker_unmute", request=None, responses={200: shapes.Breaker})
-    def post(self, request: Request, breaker_id: UUID) -> Response:
-        """Take back the muting of a breaker: it opens by itself again."""
-        require_no_body(request)
-        found = operations.mute(self.actor, breaker_id, muted=False)
-        return Response(breakers_json(self.actor, [found])[0])

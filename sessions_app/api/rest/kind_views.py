@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sessions_app.api.kinds.breakers import BREAKER
 from sessions_app.api.kinds.categories import CATEGORY
 from sessions_app.api.kinds.memberships import MEMBERSHIP
 from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
@@ -146,6 +147,25 @@ class ScheduleBackfillView(ResourceAct):
     act = "backfill"
 
 
+class BreakerView(ResourceOne):
+    of = BREAKER
+
+
+class BreakerCloseView(ResourceAct):
+    of = BREAKER
+    act = "close"
+
+
+class BreakerMuteView(ResourceAct):
+    of = BREAKER
+    act = "mute"
+
+
+class BreakerUnmuteView(ResourceAct):
+    of = BREAKER
+    act = "unmute"
+
+
 VIEWS: Sequence[type[ResourceView]] = (
     CategoriesView,
     CategoryView,
@@ -176,5 +196,9 @@ VIEWS: Sequence[type[ResourceView]] = (
     ScheduleResumeView,
     ScheduleTriggerView,
     ScheduleBackfillView,
+    BreakerView,
+    BreakerCloseView,
+    BreakerMuteView,
+    BreakerUnmuteView,
 )
 """All of them. Each knows its address."""
