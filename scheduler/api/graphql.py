@@ -7,12 +7,12 @@ from typing import Any
 import graphene
 
 from scheduler.api import overview_shapes, registry_shapes
-from scheduler.api.nodes import NodeFilter
+from scheduler.api.kinds import ExecutorFilter, NodeFilter
 from scheduler.api.overview import OverviewFilter, overview_json
 from scheduler.api.preemptions import PreemptionFilter
-from scheduler.api.registry import ExecutorFilter, ReservationFilter
+from scheduler.api.registry import ReservationFilter
 from scheduler.api.registry_render import (
-    executor_json,
+    executors_json,
     lease_json,
     node_json,
     nodes_json,
@@ -51,7 +51,6 @@ from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
 from sessions_app.api.http.paging import RowCursor
 from sessions_app.authorization import Action, Actor
-from sessions_app.locks import database_now
 
 _ExecutorShape: Any = shape_of(registry_shapes.Executor, kinds={"incarnation": BigInt})
 _NodeShape: Any = shape_of(registry_shapes.ExecutorNode)
@@ -171,7 +170,7 @@ class ExecutorQueries:
         page = Page.of(asked)
         rows, actor = executors_listed(actor_of(info)).defer("nodes"), actor_of(info)
         wanted = read_arguments(ExecutorFilter, asked).apply(actor, rows)
-        return page_of(Executor, wanted, RowCursor("name"), page, render_executors)
+        return page_of(Executor, wanted, RowCursor("name"), page, executors_json)
 
     @staticmethod
     def resolve_reservations(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
@@ -199,26 +198,20 @@ class ExecutorQueries:
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
-        executors = None if rows is None else Peers(Executor, rows, render_executors).each()
+        executors = None if rows is None else Peers(Executor, rows, executors_json).each()
         return {**overview_json(seen), "executors": executors}
 
 
 @found_by("Executor")
 def executor_found(actor: Actor, name: str) -> Peer[Any]:
     """Return the executor with this name."""
-    return single_peer(Executor, executor_get(actor, name, Action.EXECUTOR_READ), render_executors)
+    return single_peer(Executor, executor_get(actor, name, Action.EXECUTOR_READ), executors_json)
 
 
 def node_found(actor: Actor, executor: str, name: str) -> Peer[Node]:
     """Return the node of this executor with this name."""
     found = node_get(actor, executor, name)
     return single_peer(ClusterNode, found, partial(nodes_json, actor))
-
-
-def render_executors(rows: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return executors in the form that REST returns."""
-    now = database_now()
-    return [executor_json(row, now) for row in rows]
 
 
 def _sessions(actor: Actor, rows: Sequence[Lease]) -> list[Any]:

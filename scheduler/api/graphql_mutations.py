@@ -5,9 +5,9 @@ from typing import Any
 import graphene
 from graphql_relay import to_global_id
 
-from scheduler.api import operations
+from scheduler.api import kinds as operations
 from scheduler.api.graphql import ClusterNode, Executor, executor_found, node_found
-from scheduler.api.operations import DrainBody, ExecutorCreate, ExecutorFields, QuarantineBody
+from scheduler.api.kinds import DrainBody, ExecutorCreate, ExecutorFields, QuarantineBody
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.requests.bodies import CordonBody
@@ -29,8 +29,8 @@ class CreateExecutor(Change, body=ExecutorCreate):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        name, token = operations.create(context.actor, given)
-        return {"executor": executor_found(context.actor, name), "token": token}
+        made = operations.create(context.actor, given)
+        return {"executor": executor_found(context.actor, made.executor.name), "token": made.token}
 
 
 class UpdateExecutor(Change, body=ExecutorFields):
@@ -103,7 +103,7 @@ class DrainExecutor(Change, body=DrainBody):
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         name = given.pop("name")
         done = operations.drain(context.actor, name, given)
-        return {"executor": executor_found(context.actor, name), **done._asdict()}
+        return {"executor": executor_found(context.actor, name), **done.counts._asdict()}
 
 
 class RenewExecutorToken(Change):
@@ -116,8 +116,8 @@ class RenewExecutorToken(Change):
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
-        token = operations.token_renew(context.actor, given["name"])
-        return {"executor": executor_found(context.actor, given["name"]), "token": token}
+        made = operations.token_renew(context.actor, given["name"])
+        return {"executor": executor_found(context.actor, given["name"]), "token": made.token}
 
 
 class OfNode:

@@ -10,7 +10,14 @@ from scheduler.selectors import NO_FIGURES, NodeFigures, nodes_figures, work_los
 from scheduler.services.silence import health_of
 from sessions_app.api.render.by_shape import rendered
 from sessions_app.authorization import Actor
+from sessions_app.locks import database_now
 from sessions_app.selectors.priority_classes import class_names
+
+
+def executors_json(executors: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return executors of `executors_listed` as they are now, in one more statement."""
+    now = database_now()
+    return [executor_json(each, now) for each in executors]
 
 
 def executor_json(executor: Any, now: datetime) -> dict[str, Any]:
