@@ -15,6 +15,7 @@ from sessions_app.core.errors import InvalidInput
 
 PAGE = 100
 """The default number of rows of a page."""
+Resolver = Callable[..., Any]
 Row = TypeVar("Row")
 Record = TypeVar("Record", bound=Model)
 
@@ -25,16 +26,22 @@ def connection_to(node: Any) -> Any:
     return type(f"{node.__name__}Connection", (relay.Connection,), {"Meta": meta})
 
 
-def pages(connection: Any, description: str, **arguments: Any) -> graphene.Field:
+def pages(
+    connection: Any, description: str, resolver: Resolver | None = None, **arguments: Any
+) -> graphene.Field:
     """Return a field that gives one page of a connection."""
     first = graphene.Int(default_value=PAGE, description=f"The page size, 1 to {MAX_PAGE}.")
     after = graphene.String(description="The cursor after which the page starts.")
-    return one(connection, description, first=first, after=after, **arguments)
+    return one(connection, description, resolver, first=first, after=after, **arguments)
 
 
-def one(kind: Any, description: str, **arguments: Any) -> graphene.Field:
+def one(
+    kind: Any, description: str, resolver: Resolver | None = None, **arguments: Any
+) -> graphene.Field:
     """Return a field that is never null."""
-    return graphene.Field(kind, required=True, description=description, args=arguments)
+    return graphene.Field(
+        kind, required=True, description=description, resolver=resolver, args=arguments
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,6 @@ ErrorCode = enumeration(
     ),
     "Why nothing was changed.",
 )
-ID_HELP = "The global id or REST's id."
 
 
 class MutationError(RestObject):
@@ -94,15 +93,16 @@ class Change(relay.ClientIDMutation):
         body: type[BaseModel] | None = None,
         checked_by: type[BaseModel] | None = None,
         kinds: Mapping[str, Any] | None = None,
+        named_by: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         """Build the input and the `errors` field when graphene defines the class.
 
         `body` gives the input its fields; `checked_by` only checks them. `kinds` are more exact
-        types of some fields.
+        types of some fields, and `named_by` the fields that name the object.
         """
         cls.checked_by = body or checked_by
-        fields = input_fields(body, kinds) if body else {}
+        fields = {**(named_by or {}), **(input_fields(body, kinds) if body else {})}
         cls.errors = graphene.List(
             graphene.NonNull(MutationError),
             required=True,

@@ -6,7 +6,8 @@ import graphene
 from graphql_relay import to_global_id
 
 from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
+from sessions_app.api.graphql.kinds import ID_HELP
+from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.graphql.nodes import key_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.tenant_queries import Membership, render_memberships

@@ -5,7 +5,8 @@ from typing import Any
 import graphene
 
 from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.mutations.base import ID_HELP, Change
+from sessions_app.api.graphql.kinds import ID_HELP
+from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import uuid_of
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.session_queries import session_found

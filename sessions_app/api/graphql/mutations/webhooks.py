@@ -7,7 +7,8 @@ import graphene
 from graphql_relay import to_global_id
 
 from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.mutations.base import ID_HELP, Change, Deletion
+from sessions_app.api.graphql.kinds import ID_HELP
+from sessions_app.api.graphql.mutations.base import Change, Deletion
 from sessions_app.api.graphql.nodes import uuid_of
 from sessions_app.api.graphql.peers import Peer, single_peer
 from sessions_app.api.graphql.scalars import BigInt
