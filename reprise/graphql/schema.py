@@ -37,7 +37,7 @@ from sessions_app.api.graphql.mutations import Mutations
 from sessions_app.api.graphql.nodes import NodeQueries
 from sessions_app.api.graphql.policies import PolicyQueries
 from sessions_app.api.graphql.priority_classes import PriorityClassQueries
-from sessions_app.api.graphql.queue_queries import QueueQueries
+from sessions_app.api.graphql.queues import QueueQueries
 from sessions_app.api.graphql.reports import ReportQueries
 from sessions_app.api.graphql.retry_config import RetryConfigQueries
 from sessions_app.api.graphql.schedules import ScheduleQueries

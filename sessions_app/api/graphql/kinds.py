@@ -22,6 +22,14 @@ Names = dict[str, Any]
 """The names in REST's address of an object."""
 
 
+class IfMatch:
+    """The input field that guards against concurrent changes. It comes before those that name."""
+
+    if_match = graphene.String(
+        description="The `version` to change. If it is outdated, the call is refused as `OUTDATED`."
+    )
+
+
 class KindNode(RestNode):
     """The base of the types of plain kinds that have a global id."""
 

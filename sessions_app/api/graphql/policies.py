@@ -18,6 +18,7 @@ from sessions_app.api.graphql.connections import (
 )
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.errors import read_arguments
+from sessions_app.api.graphql.kinds import BY_NAME, Kind, KindNode, one_of, pages_of
 from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
 from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
 from sessions_app.api.graphql.scalars import JSON
@@ -31,27 +32,24 @@ from sessions_app.api.graphql.tenants import (
     seen_domain,
 )
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.render.policy_render import category_json, policies_json, revision_json
+from sessions_app.api.kinds.categories import CATEGORY
+from sessions_app.api.render.policy_render import policies_json, revision_json
 from sessions_app.api.requests.filters import PolicyFilter
 from sessions_app.api.shapes import policy_shapes as shapes
-from sessions_app.authorization import Action, Actor
+from sessions_app.authorization import Actor
 from sessions_app.core.errors import NotFound
-from sessions_app.models import FailureCategory as CategoryRow
 from sessions_app.models import RetryPolicy as Row
 from sessions_app.models import RetryPolicyRevision as RevisionRow
 from sessions_app.selectors.peers import policies_revisions
 from sessions_app.selectors.policies import (
-    categories_listed,
-    category_get,
     policies_visible,
     policy_get,
 )
-from sessions_app.services.resources.categories import category_version
 from sessions_app.services.resources.policies import policy_version
 
 _PolicyShape: Any = shape_of(shapes.Policy)
 _RevisionShape: Any = shape_of(shapes.PolicyRevision)
-_CategoryShape: Any = shape_of(shapes.Category, leave_out={"matchers"})
+_CategoryShape: Any = shape_of(CATEGORY.shape, leave_out={"matchers"})
 VERSION = "The version that was read: the `ETag` of REST."
 
 
@@ -98,24 +96,17 @@ class RetryPolicy(_PolicyShape, RestNode):
         return pages_below(source, "revisions", page, partial(_revisions, page), _revision_peers)
 
 
-class FailureCategory(_CategoryShape, RestNode):
+class FailureCategory(_CategoryShape, KindNode):
     """A failure category; lower positions are tried first."""
 
+    of = CATEGORY
     matchers = graphene.List(graphene.NonNull(JSON), required=True)
     version = graphene.String(required=True, description=VERSION)
-
-    @staticmethod
-    def resolve_id(source: Peer[CategoryRow], _info: Any) -> str:
-        return source.row.name
-
-    @staticmethod
-    def resolve_version(source: Peer[CategoryRow], _info: Any) -> str:
-        """Return its version, which `ifMatch` takes."""
-        return category_version(source.row)
 
 
 RetryPolicyConnection = connection_to(RetryPolicy)
 FailureCategoryConnection = connection_to(FailureCategory)
+CATEGORIES = Kind(CATEGORY, FailureCategory, BY_NAME)
 
 
 class PolicyQueries:
@@ -132,12 +123,8 @@ class PolicyQueries:
         "The policies that apply to what you may see, oldest first.",
         **arguments_of(PolicyFilter),
     )
-    failure_category = one(
-        FailureCategory, "One failure category.", name=graphene.String(required=True)
-    )
-    failure_categories = pages(
-        FailureCategoryConnection, "The failure categories in the order in which they are tried."
-    )
+    failure_category = one_of(CATEGORIES, name=graphene.String(required=True))
+    failure_categories = pages_of(CATEGORIES, FailureCategoryConnection)
 
     @staticmethod
     def resolve_retry_policy(_root: None, info: Any, name: str, **scope: Any) -> Peer[Row]:
@@ -148,16 +135,6 @@ class PolicyQueries:
         page, actor = Page.of(asked), actor_of(info)
         rows = read_arguments(PolicyFilter, asked).apply(actor, policies_visible(actor))
         return page_of(RetryPolicy, rows, RowCursor("id"), page, partial(policies_json, actor))
-
-    @staticmethod
-    def resolve_failure_category(_root: None, info: Any, name: str) -> Peer[CategoryRow]:
-        return category_found(actor_of(info), name)
-
-    @staticmethod
-    def resolve_failure_categories(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        rows = categories_listed(actor_of(info))
-        page, order = Page.of(asked), RowCursor("position", "name", unique=False)
-        return page_of(FailureCategory, rows, order, page, render_categories)
 
 
 @found_by("RetryPolicy")
@@ -173,18 +150,6 @@ def policy_found(actor: Actor, key: str) -> Peer[Row]:
 def _policy(actor: Actor, name: str, domain: str | None, project: str | None) -> Peer[Row]:
     found = policy_get(actor, name, domain, project)
     return single_peer(RetryPolicy, found, partial(policies_json, actor))
-
-
-@found_by("FailureCategory")
-def category_found(actor: Actor, name: str) -> Peer[CategoryRow]:
-    """Return a failure category by its name."""
-    return single_peer(
-        FailureCategory, category_get(actor, name, Action.CATEGORY_READ), render_categories
-    )
-
-
-render_categories = one_by_one(category_json)
-"""Return categories in REST's form."""
 
 
 def _revisions(page: Page, rows: Sequence[Row]) -> list[Slice[RevisionRow]]:

@@ -4,34 +4,45 @@ from typing import Any
 
 import graphene
 
-from sessions_app.api.graphql.nodes import RestNode
-from sessions_app.api.graphql.peers import Peer, one_by_one
+from sessions_app.api.graphql.connections import connection_to
+from sessions_app.api.graphql.kinds import Kind, KindNode, Names, Naming, one_of, pages_of
 from sessions_app.api.graphql.shapes import shape_of
-from sessions_app.api.graphql.tenants import Project, resolve_project
-from sessions_app.api.render.policy_render import queue_json
-from sessions_app.api.shapes import policy_shapes as shapes
-from sessions_app.models import Queue as Row
-from sessions_app.services.resources.queues import queue_version
+from sessions_app.api.graphql.tenants import Project, resolve_project, split_address
+from sessions_app.api.kinds.queues import QUEUE
 
-_Shape: Any = shape_of(shapes.Queue, leave_out={"project"})
+_Shape: Any = shape_of(QUEUE.shape, leave_out={"project"})
 
 
-class Queue(_Shape, RestNode):
+class Queue(_Shape, KindNode):
     """A queue of a project. A lower factor means a higher priority."""
 
+    of = QUEUE
     version = graphene.String(required=True, description="The version to send as `ifMatch`.")
     project = graphene.Field(Project, required=True)
     resolve_project = staticmethod(resolve_project)
 
-    @staticmethod
-    def resolve_id(source: Peer[Row], _info: Any) -> str:
-        return str(source.row)
 
-    @staticmethod
-    def resolve_version(source: Peer[Row], _info: Any) -> str:
-        """Return its version, which is REST's `ETag`."""
-        return queue_version(source.row)
+def _names(key: str) -> Names:
+    domain, _, rest = key.partition("/")
+    project, _, queue = rest.partition("/")
+    return {"domain": domain, "project": project, "queue": queue}
 
 
-render_queues = one_by_one(queue_json)
-"""Return queues in REST's form."""
+def _taken(given: dict[str, Any]) -> Names:
+    domain, project = split_address(given.pop("project"))
+    return {"domain": domain, "project": project, "queue": given.pop("name")}
+
+
+BY_PROJECT = {
+    "project": graphene.String(required=True, description="`domain/name`."),
+    "name": graphene.String(required=True),
+}
+QUEUES = Kind(QUEUE, Queue, Naming(BY_PROJECT, _taken, _names))
+QueueConnection = connection_to(Queue)
+
+
+class QueueQueries:
+    """The root fields of queues."""
+
+    queue = one_of(QUEUES, **BY_PROJECT)
+    queues = pages_of(QUEUES, QueueConnection)

@@ -21,11 +21,12 @@ from sessions_app.api.graphql.events import EventConnection, event_peers, id_beh
 from sessions_app.api.graphql.inline_policy import InlinePolicy
 from sessions_app.api.graphql.nodes import Node, RestObject
 from sessions_app.api.graphql.peers import Peer, Peers, belonging, one_by_one
-from sessions_app.api.graphql.queues import Queue, render_queues
+from sessions_app.api.graphql.queues import Queue
 from sessions_app.api.graphql.scalars import UUID
 from sessions_app.api.graphql.shapes import shape_of, type_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
+from sessions_app.api.kinds.queues import QUEUE
 from sessions_app.api.render.session_render import (
     attempt_json,
     decisions_json,
@@ -223,7 +224,8 @@ def _graphs(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _queues(actor: Actor, rows: Sequence[Row]) -> list[Any]:
     keys = [row.queue_id for row in rows]
-    return belonging(Queue, keys, queues_visible(actor).in_bulk(set(keys)), render_queues)
+    found = queues_visible(actor).in_bulk(set(keys))
+    return belonging(Queue, keys, found, partial(QUEUE.render, actor))
 
 
 def _linked(actor: Actor, link: str, rows: Sequence[Row]) -> list[Peer[Row] | None]:

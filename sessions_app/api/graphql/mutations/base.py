@@ -135,14 +135,6 @@ class Deletion(Change, abstract=True):
     deleted_id = graphene.ID(description="The global id of the deleted object.")
 
 
-class IfMatch:
-    """The input field that guards against concurrent changes."""
-
-    if_match = graphene.String(
-        description="The `version` to change. If it is outdated, the call is refused as `OUTDATED`."
-    )
-
-
 def expected_of(given: dict[str, Any]) -> Expected | None:
     """Take `ifMatch` out of the input and return it. Raises `InvalidInput`."""
     version = given.pop("if_match", None)

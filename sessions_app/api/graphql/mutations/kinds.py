@@ -11,8 +11,8 @@ import graphene
 from graphql_relay import to_global_id
 
 from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.kinds import Kind
-from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
+from sessions_app.api.graphql.kinds import IfMatch, Kind
+from sessions_app.api.graphql.mutations.base import Change, Deletion, expected_of
 from sessions_app.api.kinds.resource import Call
 
 

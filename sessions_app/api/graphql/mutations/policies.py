@@ -13,7 +13,8 @@ from retry.policies.documents import API_VERSION, Spec
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.enums import enumeration
 from sessions_app.api.graphql.inputs import input_of
-from sessions_app.api.graphql.mutations.base import Change, Deletion, IfMatch, expected_of
+from sessions_app.api.graphql.kinds import IfMatch
+from sessions_app.api.graphql.mutations.base import Change, Deletion, expected_of
 from sessions_app.api.graphql.mutations.scopes import OfScope, OfScopeVersion, taken_names
 from sessions_app.api.graphql.peers import single_peer
 from sessions_app.api.graphql.policies import RetryPolicy

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sessions_app.api.graphql.mutations.base import IfMatch
+from sessions_app.api.graphql.kinds import IfMatch
 from sessions_app.api.graphql.scopes import SCOPE, names_of
 
 
