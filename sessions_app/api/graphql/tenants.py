@@ -6,35 +6,30 @@ from typing import Any
 import graphene
 
 from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.nodes import RestNode
+from sessions_app.api.graphql.kinds import BY_NAME, Kind, KindNode, Names, Naming
 from sessions_app.api.graphql.peers import Peer, belonging, one_by_one
 from sessions_app.api.graphql.shapes import shape_of
+from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
 from sessions_app.api.render.tenant_render import domain_json, project_json
-from sessions_app.api.shapes import tenant_shapes as shapes
 from sessions_app.models import Domain as DomainRow
 from sessions_app.models import Project as ProjectRow
 
-_DomainShape: Any = shape_of(shapes.Domain)
-_ProjectShape: Any = shape_of(shapes.Project, leave_out={"domain"})
+_DomainShape: Any = shape_of(DOMAIN.shape)
+_ProjectShape: Any = shape_of(PROJECT.shape, leave_out={"domain"})
 
 
-class Domain(_DomainShape, RestNode):
+class Domain(_DomainShape, KindNode):
     """A domain: a group of projects."""
 
-    @staticmethod
-    def resolve_id(source: Peer[DomainRow], _info: Any) -> str:
-        return source.row.name
+    of = DOMAIN
 
 
-class Project(_ProjectShape, RestNode):
+class Project(_ProjectShape, KindNode):
     """A project: one team's part of a domain."""
 
+    of = PROJECT
     address = graphene.String(required=True, description="`domain/name`, as in arguments.")
     domain = graphene.Field(Domain, description="Null if the token is restricted to a project.")
-
-    @staticmethod
-    def resolve_id(source: Peer[ProjectRow], _info: Any) -> str:
-        return source.row.address
 
     @staticmethod
     def resolve_address(source: Peer[ProjectRow], _info: Any) -> str:
@@ -76,6 +71,16 @@ def split_address(address: str) -> tuple[str, str]:
     return domain, name
 
 
+def _names(address: str) -> Names:
+    domain, project = split_address(address)
+    return {"domain": domain, "project": project}
+
+
+DOMAINS = Kind(DOMAIN, Domain, BY_NAME)
+BY_ADDRESS = {"project": graphene.String(required=True, description="`domain/name`.")}
+PROJECTS = Kind(
+    PROJECT, Project, Naming(BY_ADDRESS, lambda given: _names(given.pop("project")), _names)
+)
 render_domains = one_by_one(domain_json)
 """Return domains in REST's form."""
 

@@ -7,8 +7,7 @@ import graphene
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.mutations.base import Change
 from sessions_app.api.graphql.nodes import key_of
-from sessions_app.api.graphql.peers import single_peer
-from sessions_app.api.graphql.tenant_queries import Token, render_tokens
+from sessions_app.api.graphql.tenant_queries import TOKENS, Token
 from sessions_app.api.kinds import tokens as operations
 from sessions_app.api.kinds.tokens import TokenCreate
 
@@ -25,7 +24,7 @@ class CreateToken(Change, body=TokenCreate):
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
         made, secret = operations.create(context.actor, context.token, given)
-        return {"token": single_peer(Token, made, render_tokens), "secret": secret}
+        return {"token": TOKENS.peer(context.actor, made), "secret": secret}
 
 
 class RevokeToken(Change):
