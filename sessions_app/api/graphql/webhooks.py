@@ -10,35 +10,26 @@ from sessions_app.api.graphql.connections import (
     Page,
     Slice,
     connection_to,
-    one,
-    page_of,
     pages,
     pages_below,
     slice_of,
 )
-from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import DeliveryState
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import (
-    RestNode,
-    RestObject,
-    found_by,
-    uuid_of,
-    with_session_keys,
-)
-from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
+from sessions_app.api.graphql.kinds import Kind, KindNode, by_uuid, one_of, pages_of
+from sessions_app.api.graphql.nodes import RestObject, with_session_keys
+from sessions_app.api.graphql.peers import Peer, Peers, one_by_one
 from sessions_app.api.graphql.scalars import UUID, BigInt
 from sessions_app.api.graphql.shapes import arguments_of, shape_of
 from sessions_app.api.graphql.tenants import Project, resolve_project
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.api.render.webhook_render import delivery_json, webhook_json
-from sessions_app.api.requests.filters import DeliveryFilter, WebhookFilter
+from sessions_app.api.kinds.webhooks import WEBHOOK
+from sessions_app.api.render.webhook_render import delivery_json
+from sessions_app.api.requests.filters import DeliveryFilter
 from sessions_app.api.shapes import webhook_shapes as shapes
-from sessions_app.authorization import Action, Actor
 from sessions_app.models import WebhookDelivery as DeliveryRow
 from sessions_app.models import WebhookEndpoint as Row
 from sessions_app.selectors.peers import webhooks_deliveries
-from sessions_app.selectors.webhooks import webhook_get, webhooks_visible
 
 _WebhookShape: Any = shape_of(shapes.Webhook, leave_out={"id", "project"})
 _DeliveryShape: Any = shape_of(
@@ -54,9 +45,10 @@ class WebhookDelivery(_DeliveryShape, RestObject):
 WebhookDeliveryConnection = connection_to(WebhookDelivery)
 
 
-class Webhook(_WebhookShape, RestNode):
+class Webhook(_WebhookShape, KindNode):
     """A webhook: a URL that receives a project's events."""
 
+    of = WEBHOOK
     webhook_id = graphene.Field(UUID, required=True, description="The id that REST uses.")
     project = graphene.Field(Project, required=True)
     deliveries = pages(
@@ -65,10 +57,6 @@ class Webhook(_WebhookShape, RestNode):
         **arguments_of(DeliveryFilter, kinds={"state": DeliveryState, "session": graphene.ID}),
     )
     resolve_project = staticmethod(resolve_project)
-
-    @staticmethod
-    def resolve_id(source: Peer[Row], _info: Any) -> str:
-        return str(source.row.pk)
 
     @staticmethod
     def resolve_webhook_id(source: Peer[Row], _info: Any) -> Any:
@@ -83,38 +71,14 @@ class Webhook(_WebhookShape, RestNode):
 
 
 WebhookConnection = connection_to(Webhook)
+WEBHOOKS = Kind(WEBHOOK, Webhook, by_uuid("Webhook"))
 
 
 class WebhookQueries:
     """The root fields of webhooks."""
 
-    webhook = one(Webhook, "One webhook.", id=graphene.ID(required=True))
-    webhooks = pages(
-        WebhookConnection,
-        "The webhooks of the projects that you maintain, oldest first.",
-        **arguments_of(WebhookFilter),
-    )
-
-    @staticmethod
-    def resolve_webhook(_root: None, info: Any, id: str) -> Peer[Row]:
-        return webhook_found(actor_of(info), id)
-
-    @staticmethod
-    def resolve_webhooks(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page, actor = Page.of(asked), actor_of(info)
-        rows = read_arguments(WebhookFilter, asked).apply(actor, webhooks_visible(actor))
-        return page_of(Webhook, rows, RowCursor("id"), page, render_webhooks)
-
-
-@found_by("Webhook")
-def webhook_found(actor: Actor, key: str) -> Peer[Row]:
-    """Return a webhook by its global id or its REST id."""
-    found = webhook_get(actor, uuid_of("Webhook", key), Action.WEBHOOK_READ)
-    return single_peer(Webhook, found, render_webhooks)
-
-
-render_webhooks = one_by_one(webhook_json)
-"""Return webhooks in REST's form."""
+    webhook = one_of(WEBHOOKS, id=graphene.ID(required=True))
+    webhooks = pages_of(WEBHOOKS, WebhookConnection)
 
 
 def delivery_peers(rows: Sequence[DeliveryRow]) -> Peers[DeliveryRow]:

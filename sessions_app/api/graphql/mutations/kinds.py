@@ -1,7 +1,7 @@
 """The bases of mutations of plain kinds. A mutation names its kind, which declares the rest.
 
 What a mutation says is its docstring, or else the sentence of its kind. Further fields of the
-payload are fields of the class, and `payload` fills them.
+payload are fields of the class, and `more` fills them.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ class KindChange(Change, abstract=True):
 
     kind: ClassVar[Kind]
     call: ClassVar[Any]
+    shows: ClassVar[bool]
 
     @classmethod
     def declare(
@@ -38,7 +39,7 @@ class KindChange(Change, abstract=True):
         The input names the object if it is `named`, and has `ifMatch` if it is `guarded` and the
         kind has versions. The payload has the object if it `shows` it.
         """
-        cls.kind, cls.call = kind, call
+        cls.kind, cls.call, cls.shows = kind, call, shows
         body, said = (call.body, call.says) if call else (None, "")
         fields: Mapping[str, Any] = kind.naming.fields if named else {}
         if guarded and kind.of.version:
@@ -63,7 +64,15 @@ class KindChange(Change, abstract=True):
     @classmethod
     def payload(cls, context: Context, result: Any) -> dict[str, Any]:
         """Return the fields of the payload for what the call returned."""
-        return {cls.kind.of.name: cls.kind.peer(context.actor, cls.call.row(result))}
+        more = cls.more(context, result)
+        if not cls.shows:
+            return more
+        return {cls.kind.of.name: cls.kind.peer(context.actor, cls.call.row(result)), **more}
+
+    @classmethod
+    def more(cls, _context: Context, _result: Any) -> dict[str, Any]:
+        """Return the fields of the payload that this mutation has beside the object."""
+        return {}
 
 
 class CreateOf(KindChange, abstract=True):
