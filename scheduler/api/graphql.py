@@ -7,7 +7,7 @@ from typing import Any
 import graphene
 
 from scheduler.api import overview_shapes, registry_shapes
-from scheduler.api.kinds import ExecutorFilter, NodeFilter
+from scheduler.api.kinds import EXECUTOR, NODE
 from scheduler.api.overview import OverviewFilter, overview_json
 from scheduler.api.preemptions import PreemptionFilter
 from scheduler.api.registry import ReservationFilter
@@ -15,19 +15,14 @@ from scheduler.api.registry_render import (
     executors_json,
     lease_json,
     node_json,
-    nodes_json,
     preemptions_json,
     reservation_json,
 )
-from scheduler.models import Lease, Node
+from scheduler.models import Lease
 from scheduler.overview import overview
 from scheduler.selectors import (
-    executor_get,
     executors_leases,
-    executors_listed,
     executors_nodes,
-    node_get,
-    nodes_by_failures,
     preemptions_listed,
     reservations_listed,
 )
@@ -44,13 +39,22 @@ from sessions_app.api.graphql.connections import (
 from sessions_app.api.graphql.context import actor_of
 from sessions_app.api.graphql.enums import SessionStatus
 from sessions_app.api.graphql.errors import read_arguments
-from sessions_app.api.graphql.nodes import RestNode, RestObject, found_by
-from sessions_app.api.graphql.peers import Peer, Peers, one_by_one, single_peer
+from sessions_app.api.graphql.kinds import (
+    BY_NAME,
+    Kind,
+    KindNode,
+    Names,
+    Naming,
+    one_of,
+    pages_of,
+)
+from sessions_app.api.graphql.nodes import RestObject
+from sessions_app.api.graphql.peers import Peer, Peers, one_by_one
 from sessions_app.api.graphql.scalars import BigInt
 from sessions_app.api.graphql.sessions import Session, sessions_linked
 from sessions_app.api.graphql.shapes import arguments_of, shape_of, stands_for, type_of
 from sessions_app.api.http.paging import RowCursor
-from sessions_app.authorization import Action, Actor
+from sessions_app.authorization import Actor
 
 _ExecutorShape: Any = shape_of(registry_shapes.Executor, kinds={"incarnation": BigInt})
 _NodeShape: Any = shape_of(registry_shapes.ExecutorNode)
@@ -97,16 +101,12 @@ PreemptionConnection = connection_to(Preemption)
 ExecutorLeaseConnection = connection_to(ExecutorLease)
 
 
-class Executor(_ExecutorShape, RestNode):
+class Executor(_ExecutorShape, KindNode):
     """An executor: the agent that runs sessions in one cluster."""
 
+    of = EXECUTOR
     nodes = pages(ExecutorNodeConnection, "Its nodes by name.")
     leases = pages(ExecutorLeaseConnection, "Its leases, oldest first.")
-
-    @staticmethod
-    def resolve_id(source: Peer[Any], _info: Any) -> str:
-        """Return the executor's name, which is its key."""
-        return str(source.row.name)
 
     @staticmethod
     def resolve_nodes(source: Peer[Any], info: Any, **asked: Any) -> dict[str, Any]:
@@ -125,13 +125,30 @@ class Executor(_ExecutorShape, RestNode):
 
 stands_for(registry_shapes.Executor, Executor)
 ExecutorConnection = connection_to(Executor)
+EXECUTORS = Kind(EXECUTOR, Executor, BY_NAME)
+_OF_NODE = {
+    "executor": graphene.String(required=True),
+    "name": graphene.String(required=True),
+}
+
+
+def _node_names(key: str) -> Names:
+    executor, _, name = key.partition("/")
+    return {"executor": executor, "name": name}
+
+
+NODES = Kind(
+    NODE,
+    ClusterNode,
+    Naming(_OF_NODE, lambda given: {each: given.pop(each) for each in _OF_NODE}, _node_names),
+)
 
 
 class ExecutorQueries:
     """The root fields for executors and the overview."""
 
-    executor = one(Executor, "One executor.", name=graphene.String(required=True))
-    executors = pages(ExecutorConnection, "The executors by name.", **arguments_of(ExecutorFilter))
+    executor = one_of(EXECUTORS, "One executor.", name=graphene.String(required=True))
+    executors = pages_of(EXECUTORS, ExecutorConnection, "The executors by name.")
     reservations = pages(
         ReservationConnection,
         "The nodes that are kept free for sessions that waited for too long, or for which others "
@@ -143,34 +160,18 @@ class ExecutorQueries:
         "The sessions that made room for others, or would have in a dry run, newest first.",
         **arguments_of(PreemptionFilter),
     )
-    cluster_node = one(
-        ClusterNode,
-        "One node of an executor.",
-        executor=graphene.String(required=True),
-        name=graphene.String(required=True),
-    )
-    cluster_nodes = pages(
+    cluster_node = one_of(NODES, "One node of an executor.", **_OF_NODE)
+    cluster_nodes = pages_of(
+        NODES,
         ClusterNodeConnection,
         "The nodes of executors, and which of them are suspect; by executor and name, for cluster "
         "admins by the part of attempts that failed there first.",
-        **arguments_of(NodeFilter),
     )
     overview = one(
         type_of(overview_shapes.Overview),
         "The current state: what waits, what runs, the throughput and the causes of failures.",
         **arguments_of(OverviewFilter),
     )
-
-    @staticmethod
-    def resolve_executor(_root: None, info: Any, name: str) -> Peer[Any]:
-        return executor_found(actor_of(info), name)
-
-    @staticmethod
-    def resolve_executors(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page = Page.of(asked)
-        rows, actor = executors_listed(actor_of(info)).defer("nodes"), actor_of(info)
-        wanted = read_arguments(ExecutorFilter, asked).apply(actor, rows)
-        return page_of(Executor, wanted, RowCursor("name"), page, executors_json)
 
     @staticmethod
     def resolve_reservations(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
@@ -185,33 +186,11 @@ class ExecutorQueries:
         return page_of(Preemption, wanted, RowCursor("-id"), page, preemptions_json)
 
     @staticmethod
-    def resolve_cluster_node(_root: None, info: Any, executor: str, name: str) -> Peer[Node]:
-        return node_found(actor_of(info), executor, name)
-
-    @staticmethod
-    def resolve_cluster_nodes(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
-        page, actor = Page.of(asked), actor_of(info)
-        wanted = read_arguments(NodeFilter, asked).apply(actor, nodes_by_failures(actor))
-        return page_of(ClusterNode, wanted, RowCursor("place"), page, partial(nodes_json, actor))
-
-    @staticmethod
     def resolve_overview(_root: None, info: Any, **asked: Any) -> dict[str, Any]:
         seen = overview(actor_of(info), read_arguments(OverviewFilter, asked).project)
         rows = seen.executors
         executors = None if rows is None else Peers(Executor, rows, executors_json).each()
         return {**overview_json(seen), "executors": executors}
-
-
-@found_by("Executor")
-def executor_found(actor: Actor, name: str) -> Peer[Any]:
-    """Return the executor with this name."""
-    return single_peer(Executor, executor_get(actor, name, Action.EXECUTOR_READ), executors_json)
-
-
-def node_found(actor: Actor, executor: str, name: str) -> Peer[Node]:
-    """Return the node of this executor with this name."""
-    found = node_get(actor, executor, name)
-    return single_peer(ClusterNode, found, partial(nodes_json, actor))
 
 
 def _sessions(actor: Actor, rows: Sequence[Lease]) -> list[Any]:

@@ -302,6 +302,7 @@ EXECUTOR = Resource(
             run=token_renew,
             shape=shapes.ExecutorToken,
             show=showing(lambda made: {"name": made.executor.name, "token": made.token}),
+            row=attrgetter("executor"),
             status=201,
             once=True,
         ),
