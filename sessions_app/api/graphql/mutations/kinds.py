@@ -13,43 +13,44 @@ from graphql_relay import to_global_id
 from sessions_app.api.graphql.context import Context
 from sessions_app.api.graphql.kinds import IfMatch, Kind
 from sessions_app.api.graphql.mutations.base import Change, Deletion, expected_of
-from sessions_app.api.kinds.resource import Call
+from sessions_app.api.kinds.resource import Resource
 
 
 class KindChange(Change, abstract=True):
-    """The base of all of them."""
+    """The base of all of them.
+
+    A class takes `of`, its kind, and `act` if it does one of the kind's `acts`; other options are
+    those of `Change`.
+    """
 
     kind: ClassVar[Kind]
     call: ClassVar[Any]
-    shows: ClassVar[bool]
+    named: ClassVar[bool] = True
+    """Whether the input names the object."""
+    guarded: ClassVar[bool] = True
+    """Whether the input has `ifMatch`, if the kind has versions."""
+    shows: ClassVar[bool] = True
+    """Whether the payload has the object."""
 
     @classmethod
-    def declare(
-        cls,
-        kind: Kind,
-        call: Call | None,
-        *,
-        named: bool = True,
-        guarded: bool = True,
-        shows: bool = True,
-        **options: Any,
-    ) -> None:
-        """Make the input and the payload of a mutation that makes this call.
-
-        The input names the object if it is `named`, and has `ifMatch` if it is `guarded` and the
-        kind has versions. The payload has the object if it `shows` it.
-        """
-        cls.kind, cls.call, cls.shows = kind, call, shows
-        body, said = (call.body, call.says) if call else (None, "")
-        fields: Mapping[str, Any] = kind.naming.fields if named else {}
-        if guarded and kind.of.version:
+    def __init_subclass_with_meta__(cls, *_: Any, **options: Any) -> None:
+        """Make the input and the payload when graphene defines the class."""
+        cls.kind = options.pop("of")
+        cls.call = call = cls.declared(cls.kind.of, options.pop("act", ""))
+        fields: Mapping[str, Any] = cls.kind.naming.fields if cls.named else {}
+        if cls.guarded and cls.kind.of.version:
             fields = {"if_match": IfMatch.if_match, **fields}
-        if shows:
-            setattr(cls, kind.of.name, kind.field)
-        if call and call.creates:
+        if cls.shows:
+            setattr(cls, cls.kind.of.name, cls.kind.field)
+        if call.creates:
             cls.created = graphene.Boolean()
-        options = {"body": body, "description": None if cls.__doc__ else said} | options
-        super().__init_subclass_with_meta__(named_by=fields, **options)
+        said = {"body": call.body, "description": None if cls.__doc__ else call.says}
+        super().__init_subclass_with_meta__(named_by=fields, **(said | options))
+
+    @classmethod
+    def declared(cls, of: Resource, act: str) -> Any:
+        """Return the call that the mutation makes."""
+        raise NotImplementedError
 
     @classmethod
     def key(cls, given: dict[str, Any]) -> tuple[Any, ...]:
@@ -78,9 +79,12 @@ class KindChange(Change, abstract=True):
 class CreateOf(KindChange, abstract=True):
     """Creates an object."""
 
+    named = False
+    guarded = False
+
     @classmethod
-    def __init_subclass_with_meta__(cls, of: Kind, **options: Any) -> None:
-        cls.declare(of, of.of.create, named=False, guarded=False, **options)
+    def declared(cls, of: Resource, _act: str) -> Any:
+        return of.create
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -91,8 +95,8 @@ class UpdateOf(KindChange, abstract=True):
     """Changes the given fields of an object."""
 
     @classmethod
-    def __init_subclass_with_meta__(cls, of: Kind, **options: Any) -> None:
-        cls.declare(of, of.of.patch, **options)
+    def declared(cls, of: Resource, _act: str) -> Any:
+        return of.patch
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -104,8 +108,8 @@ class ReplaceOf(UpdateOf, abstract=True):
     """Replaces an object, or creates it if the kind can be created so."""
 
     @classmethod
-    def __init_subclass_with_meta__(cls, of: Kind, **options: Any) -> None:
-        cls.declare(of, of.of.put, **options)
+    def declared(cls, of: Resource, _act: str) -> Any:
+        return of.put
 
     @classmethod
     def payload(cls, context: Context, result: Any) -> dict[str, Any]:
@@ -118,9 +122,11 @@ class ReplaceOf(UpdateOf, abstract=True):
 class DeleteOf(KindChange, Deletion, abstract=True):
     """Deletes an object."""
 
+    shows = False
+
     @classmethod
-    def __init_subclass_with_meta__(cls, of: Kind, **options: Any) -> None:
-        cls.declare(of, of.of.delete, shows=False, **options)
+    def declared(cls, of: Resource, _act: str) -> Any:
+        return of.delete
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -133,9 +139,11 @@ class DeleteOf(KindChange, Deletion, abstract=True):
 class ActOf(KindChange, abstract=True):
     """Does something to an object."""
 
+    guarded = False
+
     @classmethod
-    def __init_subclass_with_meta__(cls, of: Kind, act: str, **options: Any) -> None:
-        cls.declare(of, of.of.acts[act], guarded=False, **options)
+    def declared(cls, of: Resource, act: str) -> Any:
+        return of.acts[act]
 
     @classmethod
     def perform(cls, context: Context, given: dict[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,8 @@ class PauseSchedule(ActOf, of=SCHEDULES, act="pause"): ...
 class ResumeSchedule(ActOf, of=SCHEDULES, act="resume"): ...
 
 
-class TriggerSchedule(ActOf, of=SCHEDULES, act="trigger", shows=False):
+class TriggerSchedule(ActOf, of=SCHEDULES, act="trigger"):
+    shows = False
     session = graphene.Field(Session)
     warnings = _warnings()
 
@@ -72,9 +73,10 @@ class TriggerSchedule(ActOf, of=SCHEDULES, act="trigger", shows=False):
         return {"session": session, "warnings": list(result.warnings)}
 
 
-class BackfillSchedule(ActOf, of=SCHEDULES, act="backfill", shows=False):
+class BackfillSchedule(ActOf, of=SCHEDULES, act="backfill"):
     """Make the sessions of past times, at most 1,000, or with `dryRun` only show the times."""
 
+    shows = False
     backfilled = graphene.Field(type_of(shapes.Backfilled))
 
     @classmethod

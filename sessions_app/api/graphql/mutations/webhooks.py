@@ -45,9 +45,10 @@ class PauseWebhook(ActOf, of=WEBHOOKS, act="pause"): ...
 class ResumeWebhook(ActOf, of=WEBHOOKS, act="resume"): ...
 
 
-class PingWebhook(ActOf, of=WEBHOOKS, act="ping", shows=False):
+class PingWebhook(ActOf, of=WEBHOOKS, act="ping"):
     """Send a test message, even if the webhook is paused."""
 
+    shows = False
     delivery = graphene.Field(
         WebhookDelivery, description="The delivery of the message. It will show the result."
     )
@@ -57,9 +58,8 @@ class PingWebhook(ActOf, of=WEBHOOKS, act="ping", shows=False):
         return {"delivery": delivery_peers([result]).each()[0]}
 
 
-class RedeliverWebhook(
-    ActOf, of=WEBHOOKS, act="redeliver", shows=False, kinds={"delivery": BigInt}
-):
+class RedeliverWebhook(ActOf, of=WEBHOOKS, act="redeliver", kinds={"delivery": BigInt}):
+    shows = False
     redelivered = graphene.Int(description="The number of deliveries that are sent again.")
 
     @classmethod
