@@ -238,68 +238,61 @@ EXECUTOR = Resource(
     page=shapes.ExecutorPage,
     render=lambda _actor, rows: executors_json(rows),
     listing=Listing(
-        action=Action.EXECUTOR_READ,
-        says="List the executors by name, without their nodes.",
-        rows=_all,
-        query=ExecutorFilter,
-        order=["name"],
+        Action.EXECUTOR_READ,
+        "List the executors by name, without their nodes.",
+        _all,
+        ["name"],
+        ExecutorFilter,
     ),
     read=Call(
-        action=Action.EXECUTOR_READ,
-        says="One executor with its nodes and their reservations.",
-        run=executor_get,
+        Action.EXECUTOR_READ,
+        "One executor with its nodes and their reservations.",
+        executor_get,
         shape=shapes.ExecutorWithNodes,
         show=_with_nodes,
     ),
     create=Call(
-        action=Action.EXECUTOR_WRITE,
-        says="Create an executor. Its token is shown only once.",
-        run=create,
-        body=ExecutorCreate,
+        Action.EXECUTOR_WRITE,
+        "Create an executor. Its token is shown only once.",
+        create,
+        ExecutorCreate,
         shape=shapes.ExecutorWithToken,
         show=showing(_with_token),
         row=attrgetter("executor"),
     ),
-    patch=Call(
-        action=Action.EXECUTOR_WRITE,
-        says="Change the given fields.",
-        run=change,
-        body=ExecutorFields,
-    ),
+    patch=Call(Action.EXECUTOR_WRITE, "Change the given fields.", change, ExecutorFields),
     delete=Call(
-        action=Action.EXECUTOR_WRITE,
-        says="Delete an executor without leases, and its tokens.",
-        run=delete,
+        Action.EXECUTOR_WRITE, "Delete an executor without leases, and its tokens.", delete
     ),
     acts={
         "cordon": Call(
-            action=Action.EXECUTOR_WRITE,
-            says="Cordon the executor: it gets no new leases. Its running sessions continue.",
-            run=cordon,
-            body=CordonBody,
+            Action.EXECUTOR_WRITE,
+            "Cordon the executor: it gets no new leases. Its running sessions continue.",
+            cordon,
+            CordonBody,
         ),
         "uncordon": Call(
-            action=Action.EXECUTOR_WRITE,
-            says="Uncordon the executor. An executor that is not cordoned does not change.",
-            run=uncordon,
+            Action.EXECUTOR_WRITE,
+            "Uncordon the executor. An executor that is not cordoned does not change.",
+            uncordon,
         ),
         "drain": Call(
-            action=Action.EXECUTOR_WRITE,
-            says="Drain the executor: cordon it and preempt its sessions.\n\n"
+            Action.EXECUTOR_WRITE,
+            "Drain the executor: cordon it and preempt its sessions.\n\n"
             "When the call returns, the runs are being stopped. `lease_count` of the executor "
             "shows how\nmany are left. The call can be repeated.",
-            run=drain,
-            body=DrainBody,
+            drain,
+            DrainBody,
             shape=shapes.DrainedExecutor,
             show=showing(lambda done: {"name": done.name, **done.counts._asdict()}),
         ),
         "token": Call(
-            action=Action.EXECUTOR_WRITE,
-            says="Create a new token, which is shown only once, and revoke all others of this "
+            Action.EXECUTOR_WRITE,
+            "Create a new token, which is shown only once, and revoke all others of this "
             "executor.\n\n"
             "An agent with an older token gets 401 from then on. Give it the new token and "
             "restart it\nbefore its leases expire.",
-            run=token_renew,
+            token_renew,
             shape=shapes.ExecutorToken,
             show=showing(lambda made: {"name": made.executor.name, "token": made.token}),
             row=attrgetter("executor"),
@@ -317,29 +310,28 @@ NODE = Resource(
     page=shapes.ClusterNodePage,
     render=nodes_json,
     listing=Listing(
-        action=Action.NODE_LIST,
-        says="List the nodes of executors, with how attempts ended there, and which are "
+        Action.NODE_LIST,
+        "List the nodes of executors, with how attempts ended there, and which are "
         "suspect.\n\n"
         "Cluster admins get those first of whose attempts the largest part failed, others by "
         "address.",
-        rows=nodes_by_failures,
-        query=NodeFilter,
-        order=["place"],
+        nodes_by_failures,
+        ["place"],
+        NodeFilter,
     ),
-    read=Call(action=Action.NODE_READ, says="One node.", run=node_get),
+    read=Call(Action.NODE_READ, "One node.", node_get),
     acts={
         "quarantine": Call(
-            action=Action.NODE_WRITE,
-            says="Put a node into quarantine: it gets no leases until it is released. What runs "
+            Action.NODE_WRITE,
+            "Put a node into quarantine: it gets no leases until it is released. What runs "
             "there goes\non.",
-            run=quarantine,
-            body=QuarantineBody,
+            quarantine,
+            QuarantineBody,
         ),
         "release": Call(
-            action=Action.NODE_WRITE,
-            says="End the quarantine and the suspicion of a node. What it did before counts no "
-            "longer.",
-            run=release,
+            Action.NODE_WRITE,
+            "End the quarantine and the suspicion of a node. What it did before counts no longer.",
+            release,
         ),
     },
 )

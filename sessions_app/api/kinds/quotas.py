@@ -95,31 +95,26 @@ def _quotas(level: str, place: str) -> Resource:
         shape=shapes.Quotas,
         render=each(quotas_json),
         read=Call(
-            action=read,
-            says="The limits of a scope, and the usage of all limits that apply to it.",
-            run=quota_scope,
+            read,
+            "The limits of a scope, and the usage of all limits that apply to it.",
+            quota_scope,
             named=f"{name}_retrieve",
         ),
         put=Call(
-            action=write,
-            says="Replace the limits of one scope.",
-            run=partial(put, keep=False),
-            body=QuotasBody,
+            write,
+            "Replace the limits of one scope.",
+            partial(put, keep=False),
+            QuotasBody,
             named=f"{name}_update",
         ),
         patch=Call(
-            action=write,
-            says="Change the given limits.",
-            run=partial(put, keep=True),
-            body=QuotasBody,
+            write,
+            "Change the given limits.",
+            partial(put, keep=True),
+            QuotasBody,
             named=f"{name}_partial_update",
         ),
-        delete=Call(
-            action=write,
-            says="Remove all limits of a scope.",
-            run=delete,
-            named=f"{name}_destroy",
-        ),
+        delete=Call(write, "Remove all limits of a scope.", delete, named=f"{name}_destroy"),
     )
 
 

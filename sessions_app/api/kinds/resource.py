@@ -1,7 +1,7 @@
 """How a plain kind is declared. REST's views and GraphQL's types and mutations are made from it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -25,7 +25,7 @@ def each(render: Callable[[Row], dict[str, Any]]) -> Render:
     return lambda _actor, rows: [render(row) for row in rows]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Listing:
     """How a kind is listed."""
 
@@ -33,16 +33,17 @@ class Listing:
     says: str
     rows: Callable[[Actor], QuerySet[Any]]
     """The rows that the caller may see."""
-    query: type[PageQuery] = PageQuery
     order: Sequence[str]
     """The fields by which pages go; none of them is ever null."""
+    query: type[PageQuery] = PageQuery
+    _: KW_ONLY
     unique: bool = True
     """Whether the first of these fields is unique."""
     named: str = ""
     """The `operationId`, if it is not the usual one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call: who may make it, what it does, and the sentence that documents it."""
 
@@ -53,6 +54,7 @@ class Call:
     read also the action, to write the body, if there is one, and the expected version, if the kind
     has versions."""
     body: type[BaseModel] | None = None
+    _: KW_ONLY
     shape: type[BaseModel] | None = None
     """The shape of the answer, if it is not the usual one of the kind."""
     show: Callable[[Actor, Any], dict[str, Any]] | None = None

@@ -69,22 +69,17 @@ DOMAIN = Resource(
     page=shapes.DomainPage,
     render=each(domain_json),
     listing=Listing(
-        action=Action.DOMAIN_LIST,
-        says="List the domains that you may see, by name.",
-        rows=domains_visible,
-        query=DomainFilter,
-        order=["name"],
+        Action.DOMAIN_LIST,
+        "List the domains that you may see, by name.",
+        domains_visible,
+        ["name"],
+        DomainFilter,
     ),
-    read=Call(action=Action.DOMAIN_READ, says="One domain.", run=domain_get),
+    read=Call(Action.DOMAIN_READ, "One domain.", domain_get),
     create=Call(
-        action=Action.DOMAIN_WRITE,
-        says="Create a domain without projects.",
-        run=domain_create,
-        body=DomainCreate,
+        Action.DOMAIN_WRITE, "Create a domain without projects.", domain_create, DomainCreate
     ),
-    delete=Call(
-        action=Action.DOMAIN_WRITE, says="Delete a domain without projects.", run=domain_delete
-    ),
+    delete=Call(Action.DOMAIN_WRITE, "Delete a domain without projects.", domain_delete),
 )
 PROJECT = Resource(
     name="project",
@@ -96,22 +91,22 @@ PROJECT = Resource(
     page=shapes.ProjectPage,
     render=each(project_json),
     listing=Listing(
-        action=Action.PROJECT_LIST,
-        says="List the projects that you may see, oldest first.",
-        rows=projects_listed,
-        query=ProjectFilter,
-        order=["id"],
+        Action.PROJECT_LIST,
+        "List the projects that you may see, oldest first.",
+        projects_listed,
+        ["id"],
+        ProjectFilter,
     ),
-    read=Call(action=Action.PROJECT_READ, says="One project.", run=project_get),
+    read=Call(Action.PROJECT_READ, "One project.", project_get),
     create=Call(
-        action=Action.PROJECT_CREATE,
-        says="Create a project and its default queue.",
-        run=project_create,
-        body=ProjectCreate,
+        Action.PROJECT_CREATE,
+        "Create a project and its default queue.",
+        project_create,
+        ProjectCreate,
     ),
     delete=Call(
-        action=Action.PROJECT_DELETE,
-        says="Delete a project that never had a session, with all its settings.",
-        run=project_delete,
+        Action.PROJECT_DELETE,
+        "Delete a project that never had a session, with all its settings.",
+        project_delete,
     ),
 )

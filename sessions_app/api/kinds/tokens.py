@@ -120,12 +120,12 @@ TOKEN = Resource(
     page=shapes.TokenPage,
     render=each(token_json),
     listing=Listing(
-        action=Action.TOKEN_LIST,
-        says="List your own tokens, newest first. A cluster admin gets all tokens.",
-        rows=tokens_visible,
-        query=TokenFilter,
-        order=["-id"],
+        Action.TOKEN_LIST,
+        "List your own tokens, newest first. A cluster admin gets all tokens.",
+        tokens_visible,
+        ["-id"],
+        TokenFilter,
     ),
-    read=Call(action=Action.TOKEN_READ, says="One token, without its secret.", run=token_get),
+    read=Call(Action.TOKEN_READ, "One token, without its secret.", token_get),
 )
 """What creates one knows the token of the call, and what revokes one answers all that went."""
