@@ -20,7 +20,6 @@ COPY sessions_app ./sessions_app
 COPY scheduler ./scheduler
 COPY reprise ./reprise
 COPY executor ./executor
-COPY templates ./templates
 COPY deploy/gunicorn.conf.py ./deploy/
 # The file system is read-only when it runs.
 RUN /opt/venv/bin/python -m compileall -q -j 0 .

@@ -77,7 +77,7 @@ WSGI_APPLICATION = "reprise.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "sessions_app/templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

@@ -455,7 +455,7 @@ class TestAssets:
     # Of what is vendored as it came, a browser says what it fetches: test_graphql_page.
     FILES = sorted(
         [
-            *Path(settings.BASE_DIR, "templates").rglob("*.html"),
+            *Path(settings.BASE_DIR, "sessions_app/templates").rglob("*.html"),
             *Path(settings.BASE_DIR, "sessions_app/static/reprise").glob("*.*"),
         ]
     )
