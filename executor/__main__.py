@@ -15,22 +15,18 @@ from reprise_client.wire import Wire
 
 from executor import descriptors
 from executor.agent import Agent
-from executor.config import ANY_PARENT, Config, parse
+from executor.config import ANY_PARENT, Config, Simulation, parse
 from executor.connection import Connection, call_id
 from executor.drivers.local.driver import LocalDriver
 from executor.drivers.local.isolation import IsolationError, isolation
 from executor.drivers.local.spawn import die_with_parent
 from executor.drivers.protocol import Driver
-from executor.drivers.simulated.driver import SimulatedDriver
-from executor.drivers.simulated.run_log import RunLog
-from executor.drivers.simulated.script import Script
 from executor.inbox import StopAsked
 from executor.leases import Limits
 from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
 from executor.runs import BareRuns, RunStore
 from executor.state import StateDir, StateDirTakenError
-from executor.unreliable import UnreliableWire
 from loglines import lines
 from podspec.pod_defaults import placing_of
 from podspec.specification import refused_paths
@@ -121,15 +117,26 @@ def _collect_rarely() -> None:
 
 def _driver_and_wire(config: Config) -> tuple[Driver, Wire]:
     transport = Transport(config.url, config.token, request_id=call_id)
-    if config.driver == "local":
-        isolated = isolation(config.isolating, config.state_dir, config.token_file)
-        return LocalDriver(isolated), Wire(transport, config.name)
+    if config.simulation is not None:
+        return _simulated_driver_and_wire(config, config.simulation, transport)
     if config.driver == "kubernetes":
         return _kubernetes_driver(config), Wire(transport, config.name)
+    isolated = isolation(config.isolating, config.state_dir, config.token_file)
+    return LocalDriver(isolated), Wire(transport, config.name)
+
+
+def _simulated_driver_and_wire(
+    config: Config, asked: Simulation, transport: Transport
+) -> tuple[Driver, Wire]:
+    # The wheel is without these.
+    from executor.drivers.simulated.driver import SimulatedDriver  # noqa: PLC0415
+    from executor.drivers.simulated.run_log import RunLog  # noqa: PLC0415
+    from executor.drivers.simulated.script import Script  # noqa: PLC0415
+    from executor.drivers.simulated.unreliable import UnreliableWire  # noqa: PLC0415
+
     # A line for each of thousands of runs a second would cost more than the run.
     for name in ("executor.agent", "executor.run_table", "executor.sender"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    asked = config.simulation
     script = Script.load(asked.script)
     run_log = RunLog(asked.run_log) if asked.run_log else None
     driver = SimulatedDriver(

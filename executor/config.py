@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from podspec.specification import REFUSED, refused_paths
 from variables.options import option
 from variables.reading import misspelt, read
 
-DRIVERS = ("local", "simulated", "kubernetes")
+SIMULATED = find_spec("executor.drivers.simulated") is not None
+"""Whether simulated clusters are here; they are no part of the wheel."""
+DRIVERS = ("local", *(["simulated"] if SIMULATED else []), "kubernetes")
 TOKEN_VARIABLE = "REPRISE_EXECUTOR_TOKEN"  # noqa: S105  # the variable's name, not a token
 ANY_PARENT = 0
 
@@ -87,7 +90,7 @@ class Config:
 
     `node_templates` are the nodes that the cluster can add. `parent` is the process that the agent
     ends with: None for no process, `ANY_PARENT` for any parent. With `check` the agent only finds
-    out whether runs can be isolated as asked, and ends.
+    out whether runs can be isolated as asked, and ends. Other drivers have no `simulation`.
     """
 
     name: str
@@ -101,7 +104,7 @@ class Config:
     parent: int | None
     check: bool
     isolating: Isolating
-    simulation: Simulation
+    simulation: Simulation | None
     pods: Pods
     log_format: str
     log_level: str
@@ -138,7 +141,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Config:
             tuple(each.absolute() for each in environment.local_writable),
             given.run_users or environment.run_users,
         ),
-        simulation=Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log),
+        simulation=_simulation(given) if given.driver == "simulated" else None,
         pods=_pods(parser, given),
         log_format=wanted_format(environment.log_format, production=environment.production),
         log_level=environment.log_level,
@@ -152,6 +155,10 @@ def _environment(parser: argparse.ArgumentParser, environ: Mapping[str, str]) ->
     for line in misspelt(Agent, environ):
         sys.stderr.write(f"{line}\n")
     return environment
+
+
+def _simulation(given: argparse.Namespace) -> Simulation:
+    return Simulation(given.seed, given.nodes, given.speed, given.script, given.run_log)
 
 
 def _pods(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Pods:
@@ -212,7 +219,8 @@ def _parser() -> argparse.ArgumentParser:
         help="stop when the parent process (PID, if given) is gone",
     )
     _add_isolation(parser)
-    _add_simulation(parser)
+    if SIMULATED:
+        _add_simulation(parser)
     _add_pods(parser)
     return parser
 

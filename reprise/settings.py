@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import fields
 from datetime import timedelta
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -50,6 +51,8 @@ INSTALLED_APPS = [
     "sessions_app",
     "scheduler",
     "reprise",
+    # It demonstrates, and is no part of the wheel.
+    *(each for each in ("reprise.scale",) if find_spec(each)),
 ]
 
 MIDDLEWARE = [

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 from django.core.management.base import CommandError
 
-from reprise.management.commands.demo import PROGRAM, environ_of
 from reprise.management.commands.demo import Command as DemoCommand
+from reprise.management.commands.demo import PROGRAM, environ_of
 from reprise.management.commands.standalone import positive
 from reprise.scale import by_hand, judgement
 from reprise.scale.load import connected, submit
