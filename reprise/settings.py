@@ -17,6 +17,7 @@ from sessions_app.core.encryption import EncryptionKeys
 from sessions_app.webhooks.url_guard import Guard
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+"""The packages are here: a checkout, or the site-packages of an installation."""
 
 # The environment of this process; the settings below derive from it.
 GIVEN = given()
@@ -236,6 +237,8 @@ LOGGING = lines.configuration(
     },
 )
 
+# How operators call this program.
+REPRISE_COMMAND = "manage.py" if (BASE_DIR / "manage.py").exists() else "reprise-server"
 REPRISE_METRICS_TOKEN = GIVEN.metrics_token
 REPRISE_DEFAULT_PROJECT = GIVEN.default_project
 REPRISE_ISOLATE_RUNS = GIVEN.isolate_runs

@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 from django.apps import apps
+from django.conf import settings
 from django.db import connection as djangos
 from django.db.migrations.loader import MigrationLoader
 
@@ -77,7 +78,8 @@ def missing_in(connection: "psycopg.Connection[Any]") -> str:
     if not lacking:
         return ""
     more = f" and {len(lacking) - 1} more" if lacking[1:] else ""
-    return f"the database lacks {'.'.join(lacking[0])}{more}: run manage.py migrate"
+    first = ".".join(lacking[0])
+    return f"the database lacks {first}{more}: run {settings.REPRISE_COMMAND} migrate"
 
 
 class Tables:

@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.1
 
 
 class WebProcess(Child):
-    """Supervises `manage.py web_process`; all calls must come from the thread that created it.
+    """Supervises `reprise-server web_process`; all calls must come from the thread that created it.
 
     The kernel ends the process when that thread ends, so that the port is free again.
     """
@@ -42,7 +42,7 @@ class WebProcess(Child):
         self.name = f"web process {number}"
         self._listener = listener
         self._command = [
-            *(sys.executable, "manage.py", "web_process", "--data-dir", str(data_dir)),
+            *(sys.executable, "-m", "reprise_server", "web_process", "--data-dir", str(data_dir)),
             *options,
         ]
         self._answers = threading.Event()

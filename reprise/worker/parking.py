@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.db import connection, transaction
 from kombu import Connection
 from kombu.transport.base import Message
@@ -158,7 +159,7 @@ def parked_send(ids: Sequence[int], *, broker: Connection, by: str) -> int:
     if returned:
         raise NoQueue(
             f"RabbitMQ has no queue {returned[0]!r}. A worker declares it when it connects, or "
-            "'manage.py declare_queues' does"
+            f"'{settings.REPRISE_COMMAND} declare_queues' does"
         )
     return moved
 

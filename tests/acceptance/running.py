@@ -154,9 +154,9 @@ def _read(descriptor: int) -> str:
 
 
 class Standalone:
-    """`manage.py standalone` on one data directory; has one life after the other.
+    """`reprise-server standalone` on one data directory; has one life after the other.
 
-    `python` is how to run it, such as somebody else's interpreter. One process answers unless
+    `server` is how to run it, such as with somebody else's interpreter. One process answers unless
     `options` want more: what is stopped and killed here is the same on every machine.
     """
 
@@ -164,12 +164,12 @@ class Standalone:
         self,
         data_dir: Path,
         *,
-        python: Sequence[str] = (sys.executable,),
+        server: Sequence[str] = (sys.executable, "manage.py"),
         options: Sequence[str] = ("--port", "0"),
     ):
         self.data_dir = data_dir
         self.command = [
-            *(*python, "manage.py", "standalone", "--data-dir", str(data_dir)),
+            *(*server, "standalone", "--data-dir", str(data_dir)),
             *("--web-processes", "1", *options),
         ]
         self._program: Program | None = None

@@ -104,7 +104,7 @@ def test_runs_for_an_ordinary_user(open_dir: Path, ordinary_python: list[str]) -
     home.mkdir()
     if IS_ROOT:
         os.chown(home, NOBODY, NOBODY)
-    with Standalone(home / "data", python=ordinary_python) as server:
+    with Standalone(home / "data", server=[*ordinary_python, "manage.py"]) as server:
         server.start()
         session = submit(server.client, "id -u")
         ended(server.client, session)
@@ -170,7 +170,7 @@ def test_an_unwritable_directory_is_one_line(open_dir: Path, ordinary_python: li
     closed = open_dir / "closed"
     closed.mkdir(mode=0o555)
     for data_dir in (closed, closed / "data"):
-        line = _one_line(Standalone(data_dir, python=ordinary_python).spawn())
+        line = _one_line(Standalone(data_dir, server=[*ordinary_python, "manage.py"]).spawn())
         assert str(data_dir) in line
         assert "ermission denied" in line
         _gone(data_dir)

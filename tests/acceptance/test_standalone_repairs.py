@@ -158,7 +158,7 @@ def test_a_module_of_the_same_name_in_the_users_directory_is_not_run(
         os.chdir({str(tmp_path)!r})
         runpy.run_path(sys.argv[0], run_name="__main__")
     """
-    with Standalone(copied_dir, python=(sys.executable, "-c", start)) as server:
+    with Standalone(copied_dir, server=(sys.executable, "-c", start, "manage.py")) as server:
         server.start()
         session = submit(server.client, "true")
         assert [each.status for each in ended(server.client, session)] == ["TERMINATED"]

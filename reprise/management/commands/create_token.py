@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
@@ -39,7 +40,8 @@ class Command(BaseCommand):
             expires_at=timezone.now() + timedelta(days=days) if days else None,
         )
         self.stdout.write(secret)
-        self.stderr.write(f"revoke it with: manage.py revoke_token {secret[:PREFIX_LENGTH]}")
+        revoke = f"{settings.REPRISE_COMMAND} revoke_token {secret[:PREFIX_LENGTH]}"
+        self.stderr.write(f"revoke it with: {revoke}")
 
 
 def _user(name: str) -> User:

@@ -3,11 +3,11 @@
 import os
 import shlex
 import subprocess
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from reprise.management.commands.standalone import PROGRAM, typed_program
 from reprise.management.commands.standalone import Command as StandaloneCommand
 from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
@@ -19,8 +19,6 @@ SHOWN = """\
 echo "attempt $((REPRISE_ATTEMPT + 1)): working on it ..."; sleep 1
     if [ "$REPRISE_ATTEMPT" -lt 2 ]; then echo "the network went away" >&2; exit 75; fi
     echo "done: 42\""""
-# The client is a separate program, as for every user: the server never imports it.
-PROGRAM = str(Path(sys.executable).with_name("reprise"))
 RETRIES = ["--retries", "3", "--retry-delay", "2", "--backoff", "exponential"]
 
 
@@ -77,8 +75,8 @@ class Command(StandaloneCommand):
             f"user {credentials.username}, password {credentials.password}\n"
             f"  API docs     {credentials.url}/api/v2/docs/\n"
             f"  GraphQL      {credentials.url}/graphql/\n"
-            f"  command      .venv/bin/reprise login --credentials {path}\n"
-            f"               .venv/bin/reprise session list\n"
+            f"  command      {typed_program()} login --credentials {path}\n"
+            f"               {typed_program()} session list\n"
             f"  REST         TOKEN={credentials.token}\n"
             f'               curl -H "Authorization: Bearer $TOKEN" '
             f"{credentials.url}/api/v2/sessions/\n"

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from reprise.standalone.errors import StandaloneError
@@ -19,7 +20,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--data-dir", type=Path, required=True, help="data directory to write")
-        parser.add_argument("file", type=Path, help="backup file, written by manage.py backup")
+        parser.add_argument("file", type=Path, help="file that the command `backup` has written")
         parser.add_argument(
             "--force", action="store_true", help="move existing content of the data directory aside"
         )
@@ -41,6 +42,6 @@ class Command(BaseCommand):
                 f"the old content is in {replaced}: remove it when you no longer need it"
             )
         self.stdout.write(
-            "start it with: manage.py standalone --data-dir (sessions that ran at the time of the "
-            "backup end as agent_transient and are retried by their policies)"
+            f"start it with: {settings.REPRISE_COMMAND} standalone --data-dir (sessions that ran "
+            "at the time of the backup end as agent_transient and are retried by their policies)"
         )

@@ -1,6 +1,7 @@
 """`manage.py standalone`: run all of Reprise in one command."""
 
 import shlex
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from reprise.standalone.server import Standalone
 from reprise.standalone.web_count import MOST, OPTION, default_count, usable_cores
 from sessions_app.services.access import unisolated
 from variables.options import option
+
+# The client is a separate program, as for every user: the server never imports it.
+PROGRAM = str(Path(sys.executable).with_name("reprise"))
 
 
 class Command(BaseCommand):
@@ -93,7 +97,7 @@ class Command(BaseCommand):
             f"  log in as {credentials.username} with the password in "
             f"{data_dir / 'credentials.json'}\n"
             f"  API documentation: {credentials.url}/api/v2/docs/\n"
-            f"  on the command line: .venv/bin/reprise login --credentials "
+            f"  on the command line: {typed_program()} login --credentials "
             f"{shlex.quote(str(data_dir / 'credentials.json'))}\n"
             "Ctrl-C stops it."
         )
@@ -105,6 +109,11 @@ class Command(BaseCommand):
         """Print warnings about runs that are not isolated, with the user that they run as."""
         for text in unisolated.warnings():
             self.stdout.write(f"Note: {text}")
+
+
+def typed_program() -> str:
+    """Return how to call `reprise` from the working directory."""
+    return shlex.quote(PROGRAM.removeprefix(f"{Path.cwd()}/"))
 
 
 def _directory(text: str) -> Path:

@@ -15,8 +15,8 @@ import yaml
 from django.core.management.base import CommandError
 
 from reprise.management.commands.demo import Command as DemoCommand
-from reprise.management.commands.demo import PROGRAM, environ_of
-from reprise.management.commands.standalone import positive
+from reprise.management.commands.demo import environ_of
+from reprise.management.commands.standalone import PROGRAM, positive
 from reprise.scale import by_hand, judgement
 from reprise.scale.load import connected, submit
 from reprise.scale.plan import DOMAIN, PROJECTS, Plan
