@@ -21,7 +21,7 @@ TIMED = $$(grep -rl --include='*.py' 'mark[.]timed' tests)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo demo-scale run backup restore test lint style types imports check-generated collected schema bench faults mutants recipe fuzz ci clean
+.PHONY: help install install-dev demo demo-scale run backup restore test lint style types imports check-generated collected schema dist bench faults mutants recipe fuzz ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ $(BIN)/python:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info[:2] != (3, 11))" || { echo "Python 3.11 is needed; name it with: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: requirements.lock pyproject.toml client/pyproject.toml | $(BIN)/python
+$(VENV)/.runtime: requirements.lock pyproject.toml client/pyproject.toml client/VERSION | $(BIN)/python
 	@echo "Installing Reprise into $(VENV) ..."
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e client -e .
@@ -100,6 +100,10 @@ schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settin
 	$(BIN)/python tools/client_models.py > var/models.py
 	cp var/models.py client/reprise_client/models.py
 	$(BIN)/python tools/write_tables.py
+
+dist: install-dev ## build the wheels and source archives of server and client into dist/
+	@rm -rf dist
+	@$(BIN)/python tools/dist.py dist
 
 bench: install-dev ## run the benchmarks in their quick form
 	$(BIN)/python -m benchmarks.settle --quick
