@@ -1,7 +1,8 @@
 """The decision about a failure: one pure function, with a trace of every step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from retry.engine.budgets import (
     FAILURE_BUDGET,
@@ -292,21 +293,33 @@ def _gave_way(case: Case) -> bool:
     return case.chain.gave_way and case.kind is CauseClass.PLATFORM
 
 
+class _Fate(NamedTuple):
+    """What becomes of a chain. Each field is that of the decision."""
+
+    action: str
+    state: str
+    retry_state: str
+    held_for: str = ""
+    held_key: str = ""
+    delay: float | None = None
+    due_at: datetime | None = None
+    avoid_node: str = ""
+    resources: Mapping[str, Any] | None = None
+    placement: Mapping[str, Any] | None = None
+
+
 def _came_back(case: Case, now: datetime) -> Decision:
     """Return the retry that no policy refuses; the switch holds it until retries are on again."""
     used = case.chain.counters.get(SCHEDULER_BUDGET, 0)
     mode = case.settings.mode
     case.note("gave_way", "pass", used=used, mode=mode.value)
     verdict = Verdict("gave_way", SCHEDULER_BUDGET, used)
-    state, held_for = ("scheduled", "") if mode is Mode.ON else ("held", SWITCH)
-    return _close(case, verdict, "retry", state, held_for, state, 0.0, due(case, 0.0, now))
+    hold = "" if mode is Mode.ON else SWITCH, ""
+    return _retried(case, verdict, hold, 0.0, due(case, 0.0, now))
 
 
 def _granted(case: Case, verdict: Verdict, delay: float, due_at: datetime) -> Decision:
-    held_for, held_key = _hold(case)
-    state = "held" if held_for else "scheduled"
-    decision = _close(case, verdict, "retry", state, held_for, state, delay, due_at)
-    return decision._replace(held_key=held_key) if held_key else decision
+    return _retried(case, verdict, _hold(case), delay, due_at)
 
 
 def _hold(case: Case) -> tuple[str, str]:
@@ -319,36 +332,40 @@ def _hold(case: Case) -> tuple[str, str]:
     return "", ""
 
 
+def _retried(
+    case: Case, verdict: Verdict, hold: tuple[str, str], delay: float, due_at: datetime
+) -> Decision:
+    held_for, held_key = hold
+    state = "held" if held_for else "scheduled"
+    fate = _Fate(
+        *("retry", state, state, held_for, held_key, delay, due_at),
+        avoid_node=avoided_node(case, verdict),
+        resources=resources(case, verdict),
+        placement=placement(case, verdict),
+    )
+    return _closed(case, verdict, fate)
+
+
 def _refused(case: Case, verdict: Verdict) -> Decision:
     retry_state = REASONS[verdict.reason].state
     if case.cause in CANCELLED_CAUSES:
         retry_state = "cancelled"
     elif retry_state == EXHAUSTED and not retries_enabled(case.policy, case.named):
         retry_state = NOT_RETRIED
+    fate = _Fate("fail", "final", retry_state)
     if retry_state == EXHAUSTED and (seconds := parked_for(case, verdict)) is not None:
         case.note("park", PARKED, seconds=seconds)
         until = case.now + timedelta(seconds=seconds)
-        return _close(case, verdict, "fail", "held", PARKED, PARKED, None, until)
-    return _close(case, verdict, "fail", "final", "", retry_state, None, None)
+        fate = _Fate("fail", "held", PARKED, held_for=PARKED, due_at=until)
+    return _closed(case, verdict, fate)
 
 
-def _close(
-    case: Case,
-    verdict: Verdict,
-    action: str,
-    state: str,
-    held_for: str,
-    retry_state: str,
-    delay: float | None,
-    due_at: datetime | None,
-) -> Decision:
-    retries = action == "retry"
-    node = avoided_node(case, verdict) if retries else ""
-    granted = resources(case, verdict) if retries else None
-    place = placement(case, verdict) if retries else None
-    case.note("decision", action, reason=verdict.reason, state=state, retry_state=retry_state)
+def _closed(case: Case, verdict: Verdict, fate: _Fate) -> Decision:
+    """Return the decision, which is the last step of its trace."""
+    words = {"reason": verdict.reason, "state": fate.state, "retry_state": fate.retry_state}
+    case.note("decision", fate.action, **words)
     return Decision(
-        action=action,
+        action=fate.action,
         reason=verdict.reason,
         cause=case.cause,
         failure_category=case.facts.category,
@@ -356,14 +373,15 @@ def _close(
         paid_by=verdict.paid_by,
         used=verdict.used,
         limit=verdict.limit,
-        delay=delay,
-        due_at=due_at,
-        avoid_node=node,
-        resources=granted,
-        state=state,
-        held_for=held_for,
-        retry_state=retry_state,
+        delay=fate.delay,
+        due_at=fate.due_at,
+        avoid_node=fate.avoid_node,
+        resources=fate.resources,
+        state=fate.state,
+        held_for=fate.held_for,
+        retry_state=fate.retry_state,
         revisions={policy.name: policy.revision for policy in case.named},
         trace=case.trace,
-        placement=place,
+        held_key=fate.held_key,
+        placement=fate.placement,
     )
