@@ -1,14 +1,20 @@
 """The room that a round keeps for sessions with a reservation, which get it before all others."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 
 from scheduler.allocation.executor_room import Site
-from scheduler.allocation.reservations import Reserved, Taker
+from scheduler.allocation.reservations import (
+    Reserved,
+    limited_write,
+    reservations_write,
+    takers_of,
+)
 from scheduler.allocation.starvation import Starvation
-from scheduler.allocation.waiting_lines import BusyQueue, Reading, heads_read
+from scheduler.allocation.supply import Supply
+from scheduler.allocation.waiting_lines import BusyQueue, LineReader
 from scheduler.core.fairshare import Claimant, Grant, WaitingLine
 
 MOST_RESERVED = 0.25
@@ -20,25 +26,19 @@ A queue is often at its limit for a moment; without this its nodes had to become
 
 
 class KeptRoom:
-    """The reservations of an executor in one round, at the time `at`.
+    """The reservations of an executor in one round.
 
     A reservation lasts until its session is leased or ends, a limit has held it back for
     `LIMITED_FOR`, or one of its nodes goes. Several sessions of a line can have one; whoever is
-    first in the line gets the room. `takers` are the sessions that have one, and `part` tells the
-    part of the executor that one of a line takes.
+    first in the line gets the room.
     """
 
-    def __init__(
-        self,
-        before: Reserved,
-        takers: Mapping[str, Taker],
-        part: Callable[[WaitingLine], float],
-        at: datetime,
-    ):
-        self._before = before
+    def __init__(self, supply: Supply):
+        self._supply = supply
+        self._before: Reserved = supply.executor.reserved or {}
+        """The reservations that the round before has left."""
+        takers = takers_of(supply.executor, supply.alive) if self._before else {}
         self._all_takers = self._takers = takers
-        self._part = part
-        self._at = at
         self.now: dict[str, list[str]] = {}
         """The reservations that the round leaves, by session id."""
         self._starved: list[WaitingLine] = []
@@ -62,43 +62,39 @@ class KeptRoom:
             if each.queue_id in known and each.key not in known[each.queue_id].keys:
                 known[each.queue_id].keys.append(each.key)
 
-    @property
-    def limits_changed(self) -> dict[str, datetime | None]:
-        """Return since when only a limit holds sessions back (None: none does), where this is
-        news."""
-        before = {key: each.limited_since for key, each in self._all_takers.items()}
-        now = {key: self._limited.get(key) for key in self.now}
-        return {key: since for key, since in now.items() if since != before.get(key)}
-
     def leased(self, sessions: Collection[str]) -> None:
         """Give up the reservations of sessions that have been leased."""
         self._takers = {key: each for key, each in self._takers.items() if key not in sessions}
         self.now = {key: nodes for key, nodes in self.now.items() if key not in sessions}
 
-    def refused(self, session: str) -> None:
-        """Leave the reservation of a session that was granted, but that a quota refuses."""
-        if session in self._all_takers:
-            self.now[session] = self._before[session]
+    def refused(self, sessions: Iterable[str]) -> None:
+        """Leave the reservations of sessions that were granted, but that a quota refuses."""
+        self.now.update({key: self._before[key] for key in sessions if key in self._all_takers})
+
+    def write(self) -> None:
+        """Store the reservations, and since when only a limit holds sessions back."""
+        reservations_write(self._supply.executor, self._before, self.now)
+        before = {key: each.limited_since for key, each in self._all_takers.items()}
+        limited = {key: self._limited.get(key) for key in self.now}
+        changed = {key: since for key, since in limited.items() if since != before.get(key)}
+        limited_write(self._supply.executor, changed)
 
     def grant(
         self,
         site: Site,
         claimants: Sequence[Claimant],
         slots: int,
-        read: Counter[WaitingLine],
+        reader: LineReader,
     ) -> list[Grant]:
         """Grant what is reserved and free by now, whatever the queues hold, at most `slots`.
 
-        `read` is how far each line has been read. Levels then include these grants.
+        Levels then include these grants.
         """
         self.now, self._granted, self._limited = {}, set(), {}
         found = dict(self._ready(claimants))
         if not found:
             return []
-        wanted = Counter(line for _, line in found.values())
-        queues = {line: claimant.queue for claimant, line in found.values()}
-        heads_read([Reading(queues[each], each, read[each], n) for each, n in wanted.items()])
-        read.update(wanted)
+        reader.read(Counter(line for _, line in found.values()))
         grants: list[Grant] = []
         for session, (claimant, line) in found.items():
             if len(grants) < slots and self._take(site, session, claimant, line):
@@ -128,8 +124,8 @@ class KeptRoom:
                 self.sizes.append((taker.queue_id, line.size))
                 continue
             if not taker.preempts and line not in unlimited:
-                self._limited[session] = since = taker.limited_since or self._at
-                if self._at - since >= LIMITED_FOR:
+                self._limited[session] = since = taker.limited_since or self._supply.now
+                if self._supply.now - since >= LIMITED_FOR:
                     continue
             nodes = self._before[session]
             if nodes and not site.keep(line, nodes):
@@ -146,11 +142,11 @@ class KeptRoom:
 
         Other executors keep `elsewhere`, as a part of the pool.
         """
-        here = sum(map(self._part, self._starved))
+        here = sum(map(self._supply.part, self._starved))
         pool = elsewhere + sum(each.size for each in self._starved)
         return any(
             kept > 0 and round(kept + more, 9) > MOST_RESERVED
-            for kept, more in ((here, self._part(line)), (pool, line.size))
+            for kept, more in ((here, self._supply.part(line)), (pool, line.size))
         )
 
     def reserve(

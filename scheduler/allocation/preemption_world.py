@@ -10,10 +10,9 @@ from django.db import connection
 
 from podspec.resources import Amounts
 from scheduler.allocation.holdings import below_at, held_amounts, taken_amounts
-from scheduler.allocation.limits import queue_limit
-from scheduler.allocation.queue_usage import amounts_used
-from scheduler.allocation.round import MOST_HEADS
+from scheduler.allocation.limits import LimitsSeen
 from scheduler.allocation.waiting_lines import (
+    MOST_HEADS,
     RELEASED,
     BusyQueue,
     Reading,
@@ -22,12 +21,11 @@ from scheduler.allocation.waiting_lines import (
     heads_read,
     wishes_of,
 )
-from scheduler.core.fairshare import Limit, WaitingLine, cost
+from scheduler.core.fairshare import WaitingLine, cost
 from scheduler.core.fit import Ask, Avoid, Room
 from scheduler.core.preemption import Running, Taker, seconds_lost
 from scheduler.models import Executor
 from sessions_app.core.priorities import unfolded
-from sessions_app.core.quotas import Quotas
 from sessions_app.db.bulk import array
 from sessions_app.models import PriorityClass
 
@@ -64,36 +62,8 @@ class Free(NamedTuple):
 
     room: Room
     slots: int
-
-
-class Limits:
-    """The limits of queues as read without locks, and the pool that sizes are shares of."""
-
-    def __init__(self, queues: Sequence[BusyQueue], quotas: Quotas, pool: Amounts):
-        limited = {queue.id for queue in queues if queue.resource_limits}
-        used = amounts_used(queues=limited) if limited else {}
-        # The queues of a project share its quotas.
-        shared: dict[int, Limit] = {}
-        self._of = {
-            queue.id: [
-                queue_limit(queue.resource_limits, used.get(queue.id, {})),
-                *(
-                    shared.setdefault(each.id, Limit("", {each.name: each.limit - each.used}))
-                    for each in quotas.of(queue.project_id)
-                ),
-            ]
-            for queue in queues
-        }
-        self.pool = pool
-
-    def exceeded(self, queue: int, wanted: Amounts) -> bool:
-        """Return whether a limit of a queue leaves too little for one more session."""
-        return any(limit.exceeded_by(wanted) for limit in self._of[queue])
-
-    def take(self, queue: int, wanted: Amounts) -> None:
-        """Count a session for which room is made."""
-        for limit in self._of.get(queue, ()):
-            limit.take(wanted)
+    pool: Amounts
+    """The total that sizes are shares of."""
 
 
 class _Line(NamedTuple):
@@ -106,7 +76,7 @@ class _Line(NamedTuple):
 
 
 def heads_without_room(
-    executor: Executor, free: Free, queues: Sequence[BusyQueue], limits: Limits, most: int
+    executor: Executor, free: Free, queues: Sequence[BusyQueue], limits: LimitsSeen, most: int
 ) -> list[list[Head]]:
     """Return the first sessions of lines that wait for nothing but room here, at most `most` of
     each, in their order."""
@@ -121,7 +91,7 @@ def heads_without_room(
             ask = wish.ask_on(below.under(queue.placing))
             avoid = _waits_for_room(executor, free, wish, ask)
             if avoid is not None:
-                line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, limits.pool))
+                line = WaitingLine(key, wish.retry, wish.taken, cost(wish.taken, free.pool))
                 lines.append(_Line(queue, line, ask, avoid))
     return _heads(lines, most)
 

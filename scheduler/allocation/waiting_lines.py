@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -23,6 +24,8 @@ MAX_LINES = 8_000
 """Maximum number of lines of all queues together that one round reads."""
 LINES_OF_A_QUEUE = (4, 200)
 """Minimum and maximum number of lines that one round reads of each queue."""
+MOST_HEADS = 20_000
+"""Maximum number of heads read at first over all lines; at least two of each line are read."""
 _KNOWN_WISHES = 20_000
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -298,3 +301,21 @@ def heads_read(readings: Sequence[Reading]) -> None:
             line.heads.append(Order(-priority, submitted, not line.retry, root, session))
     for each in readings:
         each.line.more = len(each.line.heads) >= each.wanted
+
+
+class LineReader:
+    """Reads lines further, without locks. `passed` sessions of each line are read already."""
+
+    def __init__(self, queue_of: Mapping[WaitingLine, int], passed: Counter[WaitingLine]):
+        self.queue_of = queue_of
+        self.passed = passed
+
+    def read(self, wanted: Mapping[WaitingLine, int]) -> None:
+        """Read so many more heads of each line."""
+        heads_read(
+            [
+                Reading(self.queue_of[line], line, self.passed[line], count)
+                for line, count in wanted.items()
+            ]
+        )
+        self.passed.update(wanted)

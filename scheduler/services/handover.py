@@ -1,7 +1,7 @@
 """The content of leases: what an executor gets to know of the sessions that it leases."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import connection
 
 from podspec.specification import spec_of
+from scheduler.allocation.claims import Claimed
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables
 from sessions_app.core.errors import SecretUnreadable
@@ -84,45 +85,38 @@ class Handover(NamedTuple):
 TOO_OLD = "its executor's agent is too old to give it its secret_environ: update the agent"
 
 
-class Places(NamedTuple):
-    """Where sessions may run, by session id."""
+def leased_sessions(
+    claimed: Sequence[Claimed],
+    tokens: Mapping[UUID, int],
+    node_labels: Mapping[str, dict[str, str]],
+    *,
+    secrets: bool,
+) -> Handover:
+    """Return the leases of claimed sessions in full, in their order.
 
-    avoided: Mapping[UUID, str]
-    """The node that a session avoids, since an attempt before failed there."""
-    nodes: Mapping[UUID, list[str]]
-    """The nodes to run on, one a rank."""
-    left_out: Mapping[UUID, list[str]]
-    """Where no nodes are named: suspect nodes and those in quarantine, and for a session that waits
-    for nodes of a template those that are kept free for others."""
-    selectors: Mapping[UUID, dict[str, str]]
-    """The labels of the node template that a session waits for."""
-
-
-def leased_sessions(tokens: Mapping[UUID, int], places: Places, *, secrets: bool) -> Handover:
-    """Return the leases of these sessions in full, in the order of `tokens`.
-
-    Sessions with secrets are withheld if the agent cannot pass them to runs (`secrets` is false),
-    or if they cannot be decrypted.
+    `node_labels` are those of the node templates, by name. Sessions with secrets are withheld if
+    the agent cannot pass them to runs (`secrets` is false), or if they cannot be decrypted.
     """
     handed = Handover([], {})
-    if not tokens:
+    if not claimed:
         return handed
     with connection.cursor() as cursor:
         cursor.execute(_READ, [array(tokens)])
         rows = {row[0]: _Row._make(row) for row in cursor.fetchall()}
-    for key, token in tokens.items():
-        row = rows[key]
+    for place in claimed:
+        row = rows[place.id]
         if row.secret_environ is not None and not secrets:
-            handed.withheld[key] = TOO_OLD
+            handed.withheld[row.id] = TOO_OLD
             continue
+        labels = node_labels.get(place.template, {})
         try:
-            handed.leases.append(_leased(row, token, places))
+            handed.leases.append(_leased(row, tokens[row.id], place, labels))
         except SecretUnreadable as error:
-            handed.withheld[key] = str(error)
+            handed.withheld[row.id] = str(error)
     return handed
 
 
-def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
+def _leased(row: _Row, token: int, place: Claimed, node_labels: dict[str, str]) -> LeasedSession:
     # No validation: the values come from our own tables and were checked when written.
     short = len(row.spec) <= SHORT_SPEC
     return LeasedSession(
@@ -134,10 +128,10 @@ def _leased(row: _Row, token: int, places: Places) -> LeasedSession:
         priority_class=row.priority_class or DEFAULT_CLASS,
         environ=_environment(row),
         secret_environ=environ_read(row.secret_environ),
-        avoid_node=places.avoided.get(row.id, ""),
-        avoid_nodes=places.left_out.get(row.id, []),
-        nodes=places.nodes.get(row.id, []),
-        node_labels=places.selectors.get(row.id, {}),
+        avoid_node=place.avoided,
+        avoid_nodes=place.left_out,
+        nodes=place.nodes,
+        node_labels=node_labels,
         pod_defaults=_pod_defaults(row) if row.pod_defaults else {},
         spec=(_short_spec if short else _spec)(row.name, row.spec),
     )

@@ -1,17 +1,17 @@
 """Leases: grant them to an executor, delete them, and tell the executor which runs to stop."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import connection
 
 from retry.evidence.causes import WITHHELD
 from retry.evidence.termination import Termination
-from scheduler.allocation.round import Allocation
+from scheduler.allocation.round import Allocation, allocate
 from scheduler.locks import HeldLease, lock_executor_for_round, next_fencing_tokens
 from scheduler.models import Executor
-from scheduler.services.handover import TOO_OLD, Handover, Places, leased_sessions
+from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
 from scheduler.wire import LeasedSession, Run, Stop, StopReason
 from sessions_app import wakeups
 from sessions_app.core.states import Status
@@ -52,13 +52,11 @@ def _allocate(
     executor = lock_executor_for_round(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
         return _NOTHING, 0, {}
-    found = Allocation(executor, database_now())
-    found.run()
+    found = allocate(executor, database_now())
     tokens = _write_leases(found, executor) if found.sessions else {}
     labels = {each["name"]: each["labels"] for each in executor.node_templates}
-    selectors = {session: labels[name] for session, name in found.templates.items()}
-    places = Places(found.avoided, found.nodes, found.left_out, selectors)
-    return leased_sessions(tokens, places, secrets=secrets), found.left_waiting, tokens
+    handed = leased_sessions(found.sessions, tokens, labels, secrets=secrets)
+    return handed, found.left_waiting, tokens
 
 
 def _fail(withheld: Mapping[UUID, str], tokens: Mapping[UUID, int]) -> None:
@@ -111,27 +109,30 @@ def _write_leases(found: Allocation, executor: Executor) -> dict[UUID, int]:
     """
     sessions = found.sessions
     fresh, now = next_fencing_tokens(len(sessions))
-    tokens = dict(zip((session.id for session in sessions), fresh, strict=True))
+    tokens = dict(zip((each.id for each in sessions), fresh, strict=True))
     sessions_change(
         [
             Change(
-                session,
+                each.session,
                 {
                     "status": Status.SCHEDULED,
                     "scheduled_at": now,
                     "executor": executor.name,
-                    "fencing_token": tokens[session.id],
+                    "fencing_token": tokens[each.id],
                     "report_seq": 0,
                 },
-                [Event("session.scheduled", _told(found, session.id, tokens[session.id]))],
+                [Event("session.scheduled", {"fencing_token": tokens[each.id], **each.suspects})],
             )
-            for session in sessions
+            for each in sessions
         ],
         now=now,
-        within_quotas=found.counted,
+        within_quotas=found.within_quotas,
     )
     rows = [
-        (each.id, tokens[each.id], each.queue_id, found.keys[each.id], *_place(found, each.id))
+        (
+            *(each.id, tokens[each.id], each.session.queue_id, each.key),
+            *(json_text(each.nodes) if each.nodes else None, each.template),
+        )
         for each in sessions
     ]
     with connection.cursor() as cursor:
@@ -139,16 +140,6 @@ def _write_leases(found: Allocation, executor: Executor) -> dict[UUID, int]:
         wanted = dict(zip(names, columns(rows), strict=True))
         cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **wanted})
     return tokens
-
-
-def _told(found: Allocation, session_id: UUID, token: int) -> dict[str, Any]:
-    return {"fencing_token": token, **found.suspects.get(session_id, {})}
-
-
-def _place(found: Allocation, session_id: UUID) -> tuple[str | None, str]:
-    """Return the planned nodes of a session as JSON text, and its node template."""
-    nodes = found.nodes.get(session_id)
-    return None if nodes is None else json_text(nodes), found.templates.get(session_id, "")
 
 
 def leases_delete(session_ids: Sequence[UUID]) -> None:

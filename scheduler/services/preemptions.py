@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db.models import Q
 
 from scheduler.allocation.holdings import Held, leases_held, room_beside
+from scheduler.allocation.limits import LimitsSeen
 from scheduler.allocation.preemption_world import (
     Free,
     Head,
-    Limits,
     candidates,
     heads_without_room,
     released_since,
@@ -141,7 +141,7 @@ class _Sweep:
         self.mode: str = executor.preemption or settings.REPRISE_PREEMPTION
         self._dry = self.mode == Preempts.DRY_RUN
         self._takers = view.takers(dry=self._dry)
-        self._limits = Limits((), Quotas(()), {})
+        self._limits = LimitsSeen((), Quotas(()))
         self._urgent: set[UUID] = set()
 
     def run(self) -> list[_Planned]:
@@ -183,10 +183,10 @@ class _Sweep:
         if not queues:
             return []
         quotas = quotas_read(projects, waiting=False, live=True)
-        self._limits = Limits(queues, quotas, self._view.usage.pool)
+        self._limits = LimitsSeen(queues, quotas)
         for each in self._takers.values():
             self._limits.take(each.queue, each.taken)
-        free = Free(self._room(), self._free_slots)
+        free = Free(self._room(), self._free_slots, self._view.usage.pool)
         # Those in front may have room made for them already.
         most = MOST_PLANS + len(self._takers)
         with waiting_lines_by_index():

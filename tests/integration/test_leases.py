@@ -1,6 +1,6 @@
 """Leases: who gets what, what goes back, and what an executor is told to stop."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from podspec.quantity import LARGEST
 from retry.evidence.termination import Termination
-from scheduler.allocation.round import Allocation
+from scheduler.allocation.round import Allocation, allocate
 from scheduler.models import Executor, Lease
 from scheduler.services import leases
 from scheduler.services.executors import leases_sweep_orphans
@@ -92,13 +92,12 @@ def test_no_more_is_leased_than_the_executor_takes(at: Project, played: Agent) -
 def test_what_comes_during_a_round_is_not_leased_before_it_came(
     at: Project, played: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class LateSubmission(Allocation):
-        def run(self) -> None:
-            submit(at)
-            super().run()
+    def late_submission(executor: Executor, now: datetime) -> Allocation:
+        submit(at)
+        return allocate(executor, now)
 
     submit(at)
-    monkeypatch.setattr(leases, "Allocation", LateSubmission)
+    monkeypatch.setattr(leases, "allocate", late_submission)
     assert len(played.lease()) == 2
     for lease in Lease.objects.select_related("session"):
         assert lease.granted_at == lease.session.scheduled_at

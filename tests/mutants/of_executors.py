@@ -76,8 +76,8 @@ LEASES = (
         "leases-that-are-held-take-no-room",
         (
             Edit(
-                "scheduler.allocation.round:Allocation._slots",
-                "- sum(each.leases for each in self._held)",
+                "scheduler.allocation.supply:Supply.slots",
+                "- sum(each.leases for each in self.leases)",
                 "",
             ),
         ),
@@ -98,7 +98,7 @@ LEASES = (
         "new-nodes-are-waited-for-among-those-kept-free",
         (
             Edit(
-                "scheduler.allocation.round:Allocation",
+                "scheduler.allocation.claims:Claims._claimed",
                 "site.nodes_left_out(line, kept if plan.template else ())",
                 "site.nodes_left_out(line, ())",
             ),
