@@ -1,6 +1,6 @@
 """The interface between the agent and the drivers that run sessions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
@@ -67,6 +67,10 @@ class Observation:
     pod: Mapping[str, Any] | None = None
     output: bytes = b""
     failed_output: bytes | None = None
+
+
+Emit = Callable[[Observation], None]
+"""Hands an observation over to the agent; any thread may call it."""
 
 
 def facts(

@@ -25,8 +25,9 @@ CLOSE_SECONDS = 2.0
 class KubernetesDriver:
     """The `kubernetes` driver. `Driver` says what each method promises.
 
-    Everything happens on an event loop in a thread of its own. The methods here only pass requests
-    to it.
+    Everything happens on an event loop in a thread of its own, `pods`. The agent's main thread
+    calls the methods here, which only pass requests to that loop. The thread `leases` reads the
+    properties and `nodes`, too.
     """
 
     name = "kubernetes"
@@ -47,15 +48,15 @@ class KubernetesDriver:
 
     @property
     def surveyed(self) -> bool:
-        return self._keeper.surveyed
+        return self._keeper.observer.surveyed
 
     @property
     def trouble(self) -> str:
-        return self._keeper.trouble
+        return self._keeper.troubles.text
 
     @property
     def project_troubles(self) -> Mapping[str, str]:
-        return self._keeper.project_troubles
+        return self._keeper.troubles.of_projects
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -63,7 +64,7 @@ class KubernetesDriver:
 
     def forget_troubles(self, projects: Iterable[str]) -> None:
         gone = list(projects)
-        self._ask(lambda keeper: keeper.forget_troubles(gone))
+        self._ask(lambda keeper: keeper.troubles.forget(gone))
 
     def nodes(self, held: Iterable[Mapping[str, Any]]) -> list[Node]:
         return self._keeper.nodes.nodes
@@ -98,12 +99,12 @@ class KubernetesDriver:
         # The record is written before the pods are created, so that no pod lacks one.
         place = Place.of_manifests(bodies, order.nodes)
         place.write(order.files)
-        self._ask(lambda keeper: keeper.start(order, place, bodies))
+        self._ask(lambda keeper: keeper.orders.start(order, place, bodies))
 
     def stop(self, key: LeaseKey, grace: float) -> None:
         # With a grace of 0 the cluster forgets a pod before anybody has seen it stop.
         seconds = max(1, ceil(grace))
-        self._ask(lambda keeper: keeper.stop(key, seconds))
+        self._ask(lambda keeper: keeper.orders.stop(key, seconds))
 
     def poll(self, timeout: float | None) -> list[Observation]:
         if self._seen.empty():
@@ -119,23 +120,23 @@ class KubernetesDriver:
 
     def reclaim(self, files: RunFiles) -> Left:
         known = Place.read(files)
-        place = known or self._keeper.place_of(files.key)
+        place = known or self._keeper.strays.place_of(files.key)
         if place is None:
             return Left.UNBEGUN
         if known is None:
             place.write(files)
-        self._ask(lambda keeper: keeper.reclaim(files, place))
+        self._ask(lambda keeper: keeper.orders.reclaim(files, place))
         return Left.GOES_ON
 
     def retire(self) -> None:
-        self._ask(lambda keeper: keeper.retire())
+        self._ask(lambda keeper: keeper.orders.retire())
 
     @property
     def retired(self) -> bool:
-        return self._keeper.retired and self._seen.empty()
+        return self._keeper.orders.retired and self._seen.empty()
 
     def release(self, key: LeaseKey) -> None:
-        self._ask(lambda keeper: keeper.release(key))
+        self._ask(lambda keeper: keeper.cleaner.release(key))
 
     def close(self) -> None:
         """Stop serving. The pods go on."""

@@ -24,7 +24,7 @@ from executor.drivers.kubernetes.pod_secrets import SecretGiver
 from executor.drivers.kubernetes.pod_settings import PodSettings
 from executor.drivers.kubernetes.priority_classes import PriorityClasses
 from executor.drivers.kubernetes.trouble import ClusterTrouble
-from executor.drivers.protocol import UNSTARTED, Observation, Order, facts
+from executor.drivers.protocol import UNSTARTED, Emit, Observation, Order, facts
 from executor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,10 @@ WORTH_TELLING = 3
 
 
 class PodCreator:
-    """`saw` is called with each pod that was made, `tell` with why a session waits for its pod."""
+    """`saw` is called with each pod that was made, `emit` with why a session waits for its pod.
+
+    All calls are on the loop that serves, in the thread `pods`.
+    """
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class PodCreator:
         classes: PriorityClasses,
         *,
         saw: Callable[[PodRun, Object], None],
-        emit: Callable[[Observation], None],
+        emit: Emit,
     ):
         self._executor = settings.executor
         self._settled_at = boottime() + 2 * settings.answer_seconds

@@ -30,7 +30,8 @@ STUBBORN_SECONDS = 5.0
 class PodRemover:
     """Deletes pods. `calls` limits the calls at one time.
 
-    It calls `gone` for each pod that turns out not to exist any more.
+    It calls `gone` for each pod that turns out not to exist any more. All calls are on the loop
+    that serves, in the thread `pods`.
     """
 
     def __init__(

@@ -22,7 +22,9 @@ TOGETHER_SECONDS = 1.0
 
 
 class Listener(Protocol):
-    """The receiver of changes of pods."""
+    """The receiver of changes of pods. It is `surveyed` once it has got a list of all pods."""
+
+    surveyed: bool
 
     @property
     def misses_pods(self) -> bool: ...
@@ -32,7 +34,10 @@ class Listener(Protocol):
 
 
 class PodWatch:
-    """Tells its listener of pods and of events about them, until its tasks are cancelled."""
+    """Tells its listener of pods and of events about them, until its tasks are cancelled.
+
+    All calls are on the loop that serves, in the thread `pods`.
+    """
 
     def __init__(
         self,
@@ -54,9 +59,10 @@ class PodWatch:
             watch_seconds=settings.watch_seconds,
         )
 
-    def look_soon(self) -> None:
-        """List the pods as soon as can be."""
-        self._to_look.set()
+    def look_again(self) -> None:
+        """List the pods anew as soon as can be, if they were listed before."""
+        if self._listener.surveyed:
+            self._to_look.set()
 
     async def pods(self) -> None:
         async for found in self._pods.follow():
