@@ -14,7 +14,7 @@ from reprise_client.transport import Transport
 from reprise_client.wire import Wire
 
 from executor import descriptors
-from executor.agent import Agent
+from executor.agent.loop import Agent
 from executor.config import ANY_PARENT, Config, Simulation, parse
 from executor.connection import Connection, call_id
 from executor.drivers.local.driver import LocalDriver
@@ -135,7 +135,7 @@ def _simulated_driver_and_wire(
     from executor.drivers.simulated.unreliable import UnreliableWire  # noqa: PLC0415
 
     # A line for each of thousands of runs a second would cost more than the run.
-    for name in ("executor.agent", "executor.run_table", "executor.sender"):
+    for name in ("executor.agent", "executor.sender"):
         logging.getLogger(name).setLevel(logging.WARNING)
     script = Script.load(asked.script)
     run_log = RunLog(asked.run_log) if asked.run_log else None

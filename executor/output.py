@@ -295,3 +295,6 @@ class NoOutput:
 
     def discard(self, directory: Path) -> None:
         """Do nothing: there is no directory."""
+
+
+Pump = OutputPump | NoOutput

@@ -15,7 +15,7 @@ from typing import Any, Self
 import psycopg
 from reprise_client import Client, RepriseError
 
-from executor.agent import EXIT_TAKEN_OVER
+from executor.agent.loop import EXIT_TAKEN_OVER
 from executor.clock import boottime
 from reprise.standalone.postgres import EmbeddedPostgres
 from reprise.worker.watchdog import EXIT_CODE as HUNG

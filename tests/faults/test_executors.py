@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from reprise_client.wire import Report
 
-from executor.agent import EXIT_TAKEN_OVER
+from executor.agent.loop import EXIT_TAKEN_OVER
 from tests.acceptance.running import check_database
 from tests.faults import judgement
 from tests.faults.fleet import IGNORED, LEASE_GRACE, LEASE_TTL, LOST, Fleet, Member

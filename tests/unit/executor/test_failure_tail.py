@@ -7,6 +7,8 @@ from time import process_time
 import pytest
 from reprise_client.wire import LeaseKey
 
+from executor.agent.lifecycle import Ending, Phase, Run
+from executor.agent.run_reports import final_report
 from executor.drivers.protocol import Observation, facts
 from executor.failure_tail import (
     BLOCK_BYTES,
@@ -16,8 +18,6 @@ from executor.failure_tail import (
     failure_tail,
     heading,
 )
-from executor.lifecycle import Ending, Phase, Run
-from executor.run_reports import final_report
 from executor.runs import RunFiles
 
 KEY = LeaseKey("0b1c7d1e-0000-7000-8000-000000000000", 1)

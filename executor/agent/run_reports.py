@@ -4,9 +4,9 @@ import time
 
 from reprise_client.wire import Report, RunProgress
 
+from executor.agent.lifecycle import FENCED, Ending, Run
 from executor.drivers.protocol import Observation, facts
 from executor.failure_tail import failure_tail, text_of
-from executor.lifecycle import FENCED, Ending, Run
 from executor.reports import report
 
 NUMBERS_BEGAN = 1_500_000_000

@@ -3,16 +3,16 @@
 import logging
 from collections.abc import Collection, Iterable
 
-from reprise_client.wire import LeaseKey, Report, Termination
+from reprise_client.wire import Lease, LeaseKey, Report, Termination
 
+from executor.agent.lifecycle import Ending, Phase, Run
+from executor.agent.run_reports import final_report, first_number
 from executor.drivers.protocol import Driver, Left, Observation, facts
 from executor.leases import LeaseBook
-from executor.lifecycle import Ending, Phase, Run
-from executor.output import NoOutput, OutputPump
+from executor.output import Pump
 from executor.progress import ProgressBook
 from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
-from executor.run_reports import final_report, first_number
 from executor.runs import RunFiles, Runs
 
 log = logging.getLogger(__name__)
@@ -21,14 +21,18 @@ AGENT_KILLED = "the agent was killed; its runs ended with it"
 
 
 class RunTable:
-    """`active` are those of `runs` that have not ended."""
+    """`active` are those of `runs` that have not ended.
+
+    `recovered` becomes true when it is known what earlier agents left. All calls are on the main
+    thread.
+    """
 
     def __init__(
         self,
         store: Runs,
         buffer: ReportBuffer,
         driver: Driver,
-        pump: OutputPump | NoOutput,
+        pump: Pump,
         book: LeaseBook,
         progress: ProgressBook,
     ):
@@ -40,6 +44,14 @@ class RunTable:
         self._progress = progress
         self.runs: dict[LeaseKey, Run] = {}
         self.active: dict[LeaseKey, Run] = {}
+        self.recovered = False
+        self._found: list[LeaseKey] = []
+        """Runs that the driver found before `recover`, which reads what their files tell."""
+
+    def offer(self, key: LeaseKey, lease: Lease) -> None:
+        """Add a run whose acceptance is to be sent. Raises `OSError` if it can have no files."""
+        self.runs[key] = self.active[key] = Run(self._store.create(key), lease, Phase.OFFERED)
+        run_lines.remember(key, lease)
 
     def adopt(self, files: RunFiles) -> None:
         """Go on with an accepted run that an earlier agent started."""
@@ -53,6 +65,9 @@ class RunTable:
 
         The server decides whether it may go on.
         """
+        if not self.recovered:
+            self._found.append(key)
+            return
         if key in self.runs:
             return
         files = self._store.create(key)
@@ -101,6 +116,9 @@ class RunTable:
         self.end_unseen(killed, Ending.LEASE_EXPIRED, AGENT_KILLED)
         self._pump.finish([key for key in self.runs if key not in self.active])
         self._buffer.release([key for key in self._buffer.leases() if key not in self.runs])
+        self.recovered = True
+        for key in self._found:
+            self.adopt_found(key)
         return unbegun
 
     def end_unseen(
