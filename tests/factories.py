@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from podspec.quantity import parse
 from retry.evidence.termination import Termination
@@ -18,6 +17,7 @@ from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.errors import NotFound
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.core.states import EVENT_TYPES, Status
+from sessions_app.db.writes import atomic_writes
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import (
@@ -167,13 +167,13 @@ def start(session: Session, executor: str = "") -> Session:
     """Let a session run on `node-1` under a token, without a lease; `executor` is only a name."""
     (token,), _ = next_fencing_tokens(1)
     for status, time_field in ((Status.SCHEDULED, "scheduled_at"), (Status.RUNNING, "started_at")):
-        with transaction.atomic():
+        with atomic_writes() as writes:
             (locked,) = lock_sessions([session.pk])
             now = database_now()
             values = {"status": status, time_field: now, "node": "node-1", "fencing_token": token}
             values |= {"executor": executor} if executor else {}
             event = Event(EVENT_TYPES[status], {"fencing_token": token})
-            sessions_change([Change(locked, values, [event])], now=now)
+            sessions_change(writes, [Change(locked, values, [event])], now=now)
     session.refresh_from_db()
     return session
 

@@ -26,6 +26,7 @@ from reprise.models import Heartbeat, ParkedTask
 from reprise.selectors import busy_beats, with_last_runs
 from reprise.worker.parking import parked_discard, parked_send
 from sessions_app.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
+from sessions_app.db.writes import atomic_writes
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.records import record_type
@@ -155,7 +156,8 @@ class PeriodicTaskAdmin(RecordAdmin, BeatsAdmin):  # type: ignore[misc]  # untyp
             return
         kind, by = record_type(PeriodicTask), operator(request)
         rows = [AuditRow(by, f"{kind}.run", kind, task.name) for task in tasks]
-        audit_append(rows, now=database_now())
+        with atomic_writes() as writes:
+            audit_append(writes, rows, now=database_now())
         self.message_user(request, f"Sent: {', '.join(task.name for task in tasks)}")
 
 

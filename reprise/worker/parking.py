@@ -21,6 +21,7 @@ from kombu.transport.base import Message
 from reprise.models import NAME_LENGTH, ParkedState, ParkedTask
 from reprise.worker.broker import EXCHANGE, KINDS, PARKED
 from sessions_app.db.bulk import columns
+from sessions_app.db.writes import atomic_writes
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append
 
@@ -203,14 +204,12 @@ def _send(producer: Any, row: ParkedTask) -> None:
     )
 
 
-@transaction.atomic
 def _handled(rows: Sequence[ParkedTask], state: ParkedState, by: str) -> int:
-    now = database_now()
     waiting = ParkedTask.objects.filter(pk__in=[row.pk for row in rows], state=ParkedState.PARKED)
-    moved = waiting.update(state=state, handled_at=now, handled_by=by)
     action = f"parked_task.{state.value}"
-    audit_append(
-        [AuditRow(by, action, "parked_task", row.task_id, data={"task": row.name}) for row in rows],
-        now=now,
-    )
+    acts = [AuditRow(by, action, "parked_task", row.task_id, {"task": row.name}) for row in rows]
+    with atomic_writes() as writes:
+        now = database_now()
+        moved = waiting.update(state=state, handled_at=now, handled_by=by)
+        audit_append(writes, acts, now=now)
     return moved

@@ -16,6 +16,7 @@ from scheduler.services.leases import leases_delete
 from sessions_app.core.errors import NotFound
 from sessions_app.core.states import Phase, Status, phase_of
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models.sessions import SessionType
 from sessions_app.services.sessions.preempt import preempt_locked
@@ -101,9 +102,9 @@ def _go_through(executor_id: int) -> tuple[int, int]:
     asked = returned = 0
     last: UUID | None = UUID(int=0)
     while last is not None:
-        with atomic_step("drain"):
+        with atomic_step("drain") as writes:
             ids = _next(executor_id, last)
-            done = _preempt(ids, executor_id) if ids else (0, 0)
+            done = _preempt(writes, ids, executor_id) if ids else (0, 0)
         asked += done[0]
         returned += done[1]
         last = ids[-1] if len(ids) == BATCH else None
@@ -116,12 +117,13 @@ def _next(executor_id: int, after: UUID) -> list[UUID]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def _preempt(session_ids: Sequence[UUID], executor_id: int) -> tuple[int, int]:
+def _preempt(writes: Writes, session_ids: Sequence[UUID], executor_id: int) -> tuple[int, int]:
     # Read again for each batch: the reason or the force may have changed.
     executor = Executor.objects.get(pk=executor_id)
     locked = lock_sessions(session_ids, skip_locked=True)
     sessions = [each for each in locked if _is_to_drain(each, executor)]
     done = preempt_locked(
+        writes,
         sessions,
         by=executor.drained_by,
         reason=f"executor {executor.name}: {executor.cordon_reason}",

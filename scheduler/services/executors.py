@@ -22,9 +22,10 @@ from scheduler.wire import LeaseCall
 from sessions_app.core.errors import Conflict, NotFound
 from sessions_app.core.states import FINAL_STATUSES
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import End, settle_locked
-from sessions_app.services.sessions.unlease import sessions_unlease
+from sessions_app.services.sessions.unlease import Handback, sessions_unlease
 
 GONE = "the executor no longer has this run"
 
@@ -121,14 +122,14 @@ def executor_heartbeat(name: str, call: LeaseCall) -> Heartbeat:
     call that a later one of the same agent has overtaken: the overtaken call does not know the
     leases granted since, and its answer must not count as a renewal.
     """
-    with atomic_step("heartbeat"):
+    with atomic_step("heartbeat") as writes:
         troubles = project_troubles(name, call.project_troubles)
         recorded = _record(name, call, troubles)
         held = leases_of(recorded.executor_id) if recorded.holds else []
         known = lease_keys(call.runs) if held else set()
         missing = [each for each in held if (each.fencing_token, each.session_id.int) not in known]
         if missing:
-            _reconcile(missing, fenced=recorded.fenced, now=database_now())
+            _reconcile(writes, missing, fenced=recorded.fenced, now=database_now())
     troubled = {each["project"] for each in troubles.values()}
     forgotten = sorted(call.project_troubles.keys() - troubled)
     return Heartbeat(held, recorded.waiting or bool(missing), forgotten)
@@ -180,7 +181,9 @@ def lease_silence() -> float:
     return float(settings.REPRISE["lease_ttl"] + settings.REPRISE["lease_grace"])
 
 
-def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> None:
+def _reconcile(
+    writes: Writes, missing: Sequence[HeldLease], *, fenced: bool, now: datetime
+) -> None:
     """Take back leases that were not accepted, and settle the others, for runs that are missing.
 
     Runs of a replaced agent may go on until it is `fenced`; until then accepted leases stay.
@@ -193,8 +196,9 @@ def _reconcile(missing: Sequence[HeldLease], *, fenced: bool, now: datetime) -> 
     ]
     waiting = [session for session in sessions if session.accepted_at is None]
     ended = [s for s in sessions if s.accepted_at is not None] if fenced else []
-    sessions_unlease(waiting, event="session.lease_returned", reason=GONE, counted=False, now=now)
-    settle_locked(lost_ends(ended, GONE), now=now)
+    handback = Handback("session.lease_returned", GONE, counted=False)
+    sessions_unlease(writes, waiting, handback, now=now)
+    settle_locked(writes, lost_ends(ended, GONE), now=now)
     leases_delete([session.id for session in waiting + ended])
 
 

@@ -17,7 +17,7 @@ from sessions_app.core.states import FINAL_STATUSES, Status
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import End, settle_locked
-from sessions_app.services.sessions.unlease import sessions_unlease
+from sessions_app.services.sessions.unlease import Handback, sessions_unlease
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
 BATCH = 500
@@ -117,13 +117,12 @@ def _locked(overdue: dict[UUID, Overdue]) -> list[LockedSession]:
 
 def _expire_unaccepted() -> int:
     (timeout,) = _timeout()
-    with atomic_step("expire"):
+    with atomic_step("expire") as writes:
         overdue = _overdue(_UNACCEPTED, [timeout])
         sessions = [s for s in _locked(overdue) if s.accepted_at is None] if overdue else []
         reason = f"not accepted within {timeout:g} s"
-        sessions_unlease(
-            sessions, event="session.lease_expired", reason=reason, counted=True, now=database_now()
-        )
+        handback = Handback("session.lease_expired", reason, counted=True)
+        sessions_unlease(writes, sessions, handback, now=database_now())
         returned = [session.id for session in sessions]
         leases_delete(returned)
         reservations_restore(returned)
@@ -132,11 +131,12 @@ def _expire_unaccepted() -> int:
 
 def _mark_lost() -> int:
     silence = lease_silence()
-    with atomic_step("expire"):
+    with atomic_step("expire") as writes:
         overdue = _overdue(_SILENT, [silence])
         sessions = _locked(overdue) if overdue else []
         now = database_now()
-        sessions_change([_lost(session, silence, now) for session in sessions], now=now)
+        changes = [_lost(session, silence, now) for session in sessions]
+        sessions_change(writes, changes, now=now)
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE scheduler_lease SET lost_at = %s WHERE session_id = ANY(%s::uuid[])",
@@ -155,14 +155,13 @@ def _lost(session: LockedSession, silence: float, now: datetime) -> Change:
 
 
 def _settle_unconfirmed() -> int:
-    with atomic_step("expire"):
+    with atomic_step("expire") as writes:
         overdue = _overdue(_UNCONFIRMED, _unconfirmed_seconds())
         sessions = _locked(overdue) if overdue else []
         told = progress_of(session.id for session in sessions) if sessions else {}
         ends = [(s, _unconfirmed(s, overdue[s.id].deadline_passed)) for s in sessions]
-        settle_locked(
-            [(s, replace(end, progress=told.get(s.id))) for s, end in ends], now=database_now()
-        )
+        known = [(s, replace(end, progress=told.get(s.id))) for s, end in ends]
+        settle_locked(writes, known, now=database_now())
         leases_delete([session.id for session in sessions])
     return len(sessions)
 

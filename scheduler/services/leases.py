@@ -17,6 +17,7 @@ from sessions_app import wakeups
 from sessions_app.core.states import Status
 from sessions_app.db.bulk import array, columns, json_text
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import database_now
 from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.write.transitions import Change, Event, sessions_change
@@ -38,22 +39,22 @@ def lease_round(name: str, incarnation: int, *, secrets: bool = True) -> LeaseRo
 
     `secrets` says whether its agent can pass secret variables to runs.
     """
-    with atomic_step("lease"):
-        handed, left_waiting, tokens = _allocate(name, incarnation, secrets=secrets)
+    with atomic_step("lease") as writes:
+        handed, left_waiting, tokens = _allocate(writes, name, incarnation, secrets=secrets)
     if handed.withheld:
         _fail(handed.withheld, tokens)
     return LeaseRound(handed.leases, left_waiting)
 
 
 def _allocate(
-    name: str, incarnation: int, *, secrets: bool
+    writes: Writes, name: str, incarnation: int, *, secrets: bool
 ) -> tuple[Handover, int, Mapping[UUID, int]]:
     """Return the granted leases, the number of lines that still wait, and the fencing tokens."""
     executor = lock_executor_for_round(name)
     if executor is None or executor.incarnation != incarnation or executor.cordoned:
         return _NOTHING, 0, {}
     found = allocate(executor, database_now())
-    tokens = _write_leases(found, executor) if found.sessions else {}
+    tokens = _write_leases(writes, found, executor) if found.sessions else {}
     labels = {each["name"]: each["labels"] for each in executor.node_templates}
     handed = leased_sessions(found.sessions, tokens, labels, secrets=secrets)
     return handed, found.left_waiting, tokens
@@ -102,7 +103,7 @@ _INSERT = """
 """
 
 
-def _write_leases(found: Allocation, executor: Executor) -> dict[UUID, int]:
+def _write_leases(writes: Writes, found: Allocation, executor: Executor) -> dict[UUID, int]:
     """Write the leases. Return the fencing token of each session.
 
     They begin after the claim of their sessions, some of which came after the round had begun.
@@ -111,6 +112,7 @@ def _write_leases(found: Allocation, executor: Executor) -> dict[UUID, int]:
     fresh, now = next_fencing_tokens(len(sessions))
     tokens = dict(zip((each.id for each in sessions), fresh, strict=True))
     sessions_change(
+        writes,
         [
             Change(
                 each.session,

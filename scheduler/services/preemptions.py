@@ -38,6 +38,7 @@ from scheduler.services.silence import silent_before
 from sessions_app.core.quotas import Quotas
 from sessions_app.core.states import Phase, phase_of
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.instruments import PREEMPTIONS
 from sessions_app.locks import AdvisoryLock, LockedSession, database_now, lock_sessions
@@ -71,7 +72,7 @@ def room_make() -> MadeRoom:
     view: View | None = None
     for name in chosen:
         # One transaction for each executor: its row is locked no longer than for a lease round.
-        with atomic_step("make_room"):
+        with atomic_step("make_room") as writes:
             if not try_lock(AdvisoryLock.PREEMPTION):
                 break
             # Between two executors another sweep may have planned, too.
@@ -83,7 +84,7 @@ def room_make() -> MadeRoom:
             sweep = _Sweep(executor, view)
             if sweep.mode == Preempts.OFF:  # since a moment ago
                 continue
-            done = sweep.run()
+            done = sweep.run(writes)
         for each in done:
             PREEMPTIONS.labels(each.rule, sweep.mode).inc(len(each.plan.victims))
             plans, victims = plans + 1, victims + len(each.plan.victims)
@@ -144,7 +145,7 @@ class _Sweep:
         self._limits = LimitsSeen((), Quotas(()))
         self._urgent: set[UUID] = set()
 
-    def run(self) -> list[_Planned]:
+    def run(self, writes: Writes) -> list[_Planned]:
         """Make the plans and carry them out. Return those that were."""
         self._free_expired()
         rate = self._rate()
@@ -154,7 +155,8 @@ class _Sweep:
         running = candidates(self._executor, self._view.now, self._view.usage.pool)
         planned = self._plan(lines, [each.running for each in running], rate)
         if not self._dry:
-            planned = self._carry_out(planned, {r.running.id: r.fencing_token for r in running})
+            tokens = {each.running.id: each.fencing_token for each in running}
+            planned = self._carry_out(writes, planned, tokens)
         made = [each for each in planned if each.plan.victims]
         if made:
             self._record(made, {each.running.id: each.grace for each in running})
@@ -263,7 +265,9 @@ class _Sweep:
         part = settings.REPRISE["reclaim_below"]
         return rule if queues_below(held, [head.taker.queue], part) else None
 
-    def _carry_out(self, planned: Sequence[_Planned], tokens: Mapping[UUID, int]) -> list[_Planned]:
+    def _carry_out(
+        self, writes: Writes, planned: Sequence[_Planned], tokens: Mapping[UUID, int]
+    ) -> list[_Planned]:
         """Preempt the victims and keep their room. Return the plans that were carried out.
 
         A plan is dropped if anything of it has changed meanwhile, or if it needs the room of
@@ -282,13 +286,15 @@ class _Sweep:
             else:
                 spoiled |= each.touched
         made = [each for each in whole if each.plan.victims]
-        self._preempt(made, locked)
+        self._preempt(writes, made, locked)
         before = dict(self._reserved)
         self._reserved |= {str(each.head.id): each.nodes for each in made}
         reservations_write(self._executor, before, self._reserved)
         return made
 
-    def _preempt(self, made: Sequence[_Planned], locked: Mapping[UUID, LockedSession]) -> None:
+    def _preempt(
+        self, writes: Writes, made: Sequence[_Planned], locked: Mapping[UUID, LockedSession]
+    ) -> None:
         now = self._view.now
         ways, rules, victims = dict[UUID, WayGiven](), dict[UUID, Rule](), list[LockedSession]()
         for each in made:
@@ -297,8 +303,9 @@ class _Sweep:
                 ways[victim.id] = WayGiven(each.head.id, self._reason(each, own=own))
                 rules[victim.id] = each.rule
                 victims.append(victim)
-        preempt_locked(victims, by=BY, now=now, ways=ways)
-        audit_append([_audit(v, rules[v.id], ways[v.id].reason) for v in victims], now=now)
+        preempt_locked(writes, victims, by=BY, now=now, ways=ways)
+        entries = [_audit(each, rules[each.id], ways[each.id].reason) for each in victims]
+        audit_append(writes, entries, now=now)
         leases_delete([each.id for each in victims if each.accepted_at is None])
 
     def _reason(self, planned: _Planned, *, own: bool) -> str:

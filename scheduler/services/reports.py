@@ -39,6 +39,7 @@ from scheduler.wire import Outcome, Report
 from sessions_app.core.states import EVENT_TYPES, FINAL_STATUSES, Status, is_allowed
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.models import Session
 from sessions_app.services.chains.confirm import decisions_confirm
@@ -115,7 +116,7 @@ def _put_off(reports: Mapping[int, Report]) -> dict[int, Outcome]:
 
 def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
     answers: dict[int, Outcome] = {}
-    with atomic_step("report"):
+    with atomic_step("report") as writes:
         ids = {report.session_id for report in reports.values()}
         ends = any(report.status in FINAL_STATUSES for report in reports.values())
         about = KNOWN_AND_PROGRESS if ends else None
@@ -138,7 +139,7 @@ def _apply(name: str, reports: Mapping[int, Report]) -> dict[int, Outcome]:
         )
         turns = list(_turns(reports))
         for turn in turns:
-            answers.update(_apply_turn(name, batch, turn, last=turn is turns[-1]))
+            answers.update(_apply_turn(writes, name, batch, turn, last=turn is turns[-1]))
         _accept(batch)
         starts_watch(batch.pods, now=batch.now)
         leases_delete(batch.settled)
@@ -185,7 +186,7 @@ def _turns(reports: Mapping[int, Report]) -> Iterator[dict[int, Report]]:
 
 
 def _apply_turn(
-    name: str, batch: _Batch, turn: Mapping[int, Report], *, last: bool
+    writes: Writes, name: str, batch: _Batch, turn: Mapping[int, Report], *, last: bool
 ) -> dict[int, Outcome]:
     changes: list[Change] = []
     ends: list[tuple[LockedSession, End]] = []
@@ -217,9 +218,10 @@ def _apply_turn(
         # Copies are read by another turn, which most calls do not have, and by a confirmation.
         if not last or outcome == STALE:
             _remember(batch, session, report, outcome, noted=noted)
-    sessions_change(changes, now=batch.now)
-    event_seqs = settle_locked(ends, now=batch.now, known=batch.known)
-    event_seqs |= decisions_confirm([batch.sessions[each] for each in confirmed], now=batch.now)
+    sessions_change(writes, changes, now=batch.now)
+    event_seqs = settle_locked(writes, ends, now=batch.now, known=batch.known)
+    sure = [batch.sessions[each] for each in confirmed]
+    event_seqs |= decisions_confirm(writes, sure, now=batch.now)
     for session_id, event_seq in () if last else event_seqs.items():
         batch.sessions[session_id] = batch.sessions[session_id]._replace(event_seq=event_seq)
     return answers

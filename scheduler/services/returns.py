@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -19,13 +18,13 @@ from sessions_app.core.states import FINAL_STATUSES, Status
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.models import Session
-from sessions_app.services.sessions.unlease import sessions_unlease
+from sessions_app.services.sessions.unlease import Handback, sessions_unlease
 
 
 def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> list[Outcome]:
     """Take back leases for which nothing was started. Return one outcome each, in their order."""
     executor_check(name, incarnation)
-    with atomic_step("return"):
+    with atomic_step("return") as writes:
         if any(item.refused_node for item in returns):
             # First, as rounds do. None may plan the returned sessions without knowing why.
             lock_executor(name)
@@ -42,7 +41,7 @@ def returns_apply(name: str, incarnation: int, returns: Sequence[Return]) -> lis
             if outcome.outcome == APPLIED and session is not None:
                 done.setdefault(_why(item, session), []).append(session)
         for why, group in done.items():
-            _take_back(name, why, group, now)
+            sessions_unlease(writes, group, _handback(name, why), now=now)
         returned = [session.id for group in done.values() for session in group]
         leases_delete(returned)
         reservations_restore(returned)
@@ -69,24 +68,15 @@ def _why(item: Return, session: LockedSession) -> _Why:
     return _Why(reason, False, item.refused_node, now)
 
 
-def _take_back(name: str, why: _Why, sessions: list[LockedSession], now: datetime) -> None:
+def _handback(name: str, why: _Why) -> Handback:
     if why.refusals is None:
-        sessions_unlease(
-            sessions,
-            event="session.lease_returned",
-            reason=f"{name}: {why.reason}",
-            counted=why.counted,
-            avoid=name,
-            now=now,
-        )
-        return
-    sessions_unlease(
-        sessions,
-        event="session.placement_refused",
-        reason=f"{name}: node {why.refused_node}: {why.reason}",
+        reason = f"{name}: {why.reason}"
+        return Handback("session.lease_returned", reason, counted=why.counted, avoid=name)
+    return Handback(
+        "session.placement_refused",
+        f"{name}: node {why.refused_node}: {why.reason}",
         counted=False,
         columns={"placement_refusals": why.refusals},
-        now=now,
     )
 
 

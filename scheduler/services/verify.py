@@ -192,7 +192,7 @@ def starts_verify() -> Verified:
     If a start has failed, its session becomes TERMINATING and its executor is told to stop it. When
     the run then ends, its end is decided by the facts that are stored here.
     """
-    with atomic_step("verify"):
+    with atomic_step("verify") as writes:
         with connection.cursor() as cursor:
             cursor.execute(_DUE, [BATCH])
             due = [row[0] for row in cursor.fetchall()]
@@ -202,7 +202,7 @@ def starts_verify() -> Verified:
         now = database_now()
         outcome = _check_rows(sessions, _due_rows(list(sessions), now), now)
         _write(outcome)
-        sessions_change(outcome.changes, now=now)
+        sessions_change(writes, outcome.changes, now=now)
         if outcome.failed:
             wakeups.work_after_commit()
         wakeups.due_after_commit(TASK, [each.at for _, each in outcome.again], now=now)

@@ -89,7 +89,7 @@ _STILL = """
 
 
 def _end(reasons: Mapping[UUID, str]) -> int:
-    with atomic_step("wait"):
+    with atomic_step("wait") as writes:
         locked = lock_sessions(list(reasons), skip_locked=True)
         sessions = {each.id: each for each in locked if each.status is Status.PENDING}
         now = database_now()
@@ -97,7 +97,7 @@ def _end(reasons: Mapping[UUID, str]) -> int:
             cursor.execute(_STILL, [array(sessions), now])
             timeouts = dict(cursor.fetchall())
         ends = [(sessions[key], _over(timeouts[key], reasons[key])) for key in sorted(timeouts)]
-        settle_locked(ends, now=now)
+        settle_locked(writes, ends, now=now)
     return len(ends)
 
 

@@ -1,16 +1,17 @@
-"""Writes that go to the database together, as one statement.
+"""The writes of a step: what goes to the database in one round trip, and what goes last.
 
 For a single session a statement costs PostgreSQL, Python and the network more than the row that it
 writes. So a step may gather its writes, and send them at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from django.db import connection
+from django.db import connection, transaction
+
+Item = TypeVar("Item")
 
 
 class _Write(NamedTuple):
@@ -19,40 +20,70 @@ class _Write(NamedTuple):
     rows: int | None
 
 
-_gathered: ContextVar[list[_Write] | None] = ContextVar("reprise_gathered", default=None)
+class Writes:
+    """The writes of one transaction or savepoint: `atomic_step` and `atomic_writes` make them.
+
+    Whatever writes gets them as its first argument, so that callers see what goes together.
+    """
+
+    def __init__(self) -> None:
+        self._gathered: list[_Write] | None = None
+        self._last: dict[Callable[[list[Any]], None], list[Any]] = {}
+
+    def add(self, statement: str, parameters: Sequence[Any], *, rows: int | None = None) -> None:
+        """Execute an INSERT or an UPDATE, or gather it for the block of `together` around it.
+
+        It has no `WITH` and no `RETURNING`, and its parameters go by place. An UPDATE says how many
+        `rows` it changes: `AssertionError` if these are not all.
+        """
+        write = _Write(statement, parameters, rows)
+        if self._gathered is None:
+            _send([write])
+        else:
+            self._gathered.append(write)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Gather what the block adds, and send it as one statement at the block's end.
+
+        No write in it sees the others, and none may change a row that another one changes or
+        inserts. Nothing is sent if the block raises. A block within another one belongs to it.
+        """
+        if self._gathered is not None:
+            yield
+            return
+        gathered: list[_Write] = []
+        self._gathered = gathered
+        try:
+            yield
+        finally:
+            self._gathered = None
+        if gathered:
+            _send(gathered)
+
+    def last(self, do: Callable[[list[Item]], None], items: Iterable[Item]) -> None:
+        """Call `do` at the end of the step, once with all items that it was given.
+
+        For counters that many transactions change: their locks are held for the commit only.
+        """
+        self._last.setdefault(do, []).extend(items)
+
+    def finish(self) -> None:
+        """Do what comes last. Only what makes `Writes` calls it, and not after an error."""
+        for do, items in self._last.items():
+            do(items)
 
 
 @contextmanager
-def together() -> Iterator[None]:
-    """Gather what the block writes by `write`, and send it as one statement at the block's end.
+def atomic_writes() -> Iterator[Writes]:
+    """Run the block in a transaction, or in a savepoint within one, with writes of its own.
 
-    No write in it sees the others, and none may change a row that another one changes or inserts.
-    Nothing is sent if the block raises. A block within another one belongs to it.
+    What comes last is done at the end of the block, and forgotten if the block raises.
     """
-    if _gathered.get() is not None:
-        yield
-        return
-    token = _gathered.set([])
-    try:
-        yield
-        gathered = _gathered.get() or []
-    finally:
-        _gathered.reset(token)
-    if gathered:
-        _send(gathered)
-
-
-def write(statement: str, parameters: Sequence[Any], *, rows: int | None = None) -> None:
-    """Execute an INSERT or an UPDATE, or leave it to the block of `together` around the caller.
-
-    It has no `WITH` and no `RETURNING`, and its parameters go by place. An UPDATE says how many
-    `rows` it changes: `AssertionError` if these are not all.
-    """
-    gathered = _gathered.get()
-    if gathered is None:
-        _send([_Write(statement, parameters, rows)])
-    else:
-        gathered.append(_Write(statement, parameters, rows))
+    with transaction.atomic():
+        writes = Writes()
+        yield writes
+        writes.finish()
 
 
 def _send(writes: Sequence[_Write]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from sessions_app.core.states import Status
+from sessions_app.db.writes import atomic_writes
 from sessions_app.models import Project, SessionEvent
 from sessions_app.services.write.transitions import COPIED, EventRow, events_append
 from tests import factories
@@ -35,7 +36,8 @@ def appended(at: Project, count: int) -> dict[str, Any]:
     data = {"text": NASTY, "list": [NASTY, None, 1.5, True], "deep": {NASTY: "\\"}}
     rows = [EventRow(session, 100 + n, f"session.{NASTY}", data) for n in range(count)]
     now = timezone.now()
-    events_append(rows, now=now)
+    with atomic_writes() as writes:
+        events_append(writes, rows, now=now)
     found = SessionEvent.objects.filter(session_id=session.id, seq__gte=100).order_by("seq")
     assert [event.seq for event in found] == [row.seq for row in rows]
     assert {event.time for event in found} == {now}

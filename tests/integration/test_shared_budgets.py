@@ -10,13 +10,14 @@ from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from retry.evidence.termination import Termination
 from retry.shared_budgets import Standing
 from sessions_app.db import steps
+from sessions_app.db.writes import atomic_writes
 from sessions_app.in_force.retry_scope import retry_scopes
 from sessions_app.locks import (
     AdvisoryLock,
@@ -412,8 +413,8 @@ def _dispatch_singly(times: int) -> int:
 def refused(gate: BudgetGate, sent: list[LockedSession]) -> bool:
     """Whether the database would refuse to commit these retries."""
     try:
-        with transaction.atomic(), connection.cursor() as cursor:
-            gate.charge(sent)
+        with atomic_writes() as writes, connection.cursor() as cursor:
+            gate.charge(writes, sent)
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except IntegrityError as error:
         return has_no_room(error)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from sessions_app.db.writes import Writes
 from sessions_app.locks import database_now
 from sessions_app.models import (
     Project,
@@ -110,10 +111,10 @@ def test_a_budget_that_is_new_while_the_sweep_counts_keeps_its_charges(
     minute = int(database_now().timestamp()) // 60
     count = sweep._count
 
-    def counted(*args: Any) -> bool:
-        more = count(*args)
+    def counted(writes: Writes, *args: Any) -> bool:
+        more = count(writes, *args)
         Queue.objects.filter(pk=queue.pk).update(retry_budget={"burst": 5})
-        minutes_add({(f"queue:{queue.pk}", minute): (0, 5)})
+        minutes_add(writes, {(f"queue:{queue.pk}", minute): (0, 5)})
         return more
 
     monkeypatch.setattr(sweep, "_count", counted)

@@ -9,13 +9,14 @@ from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection, transaction
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from retry.storm_limits import StormLimits
 from sessions_app import wakeups
+from sessions_app.db.writes import atomic_writes
 from sessions_app.locks import database_now, lock_sessions
 from sessions_app.models import (
     Project,
@@ -68,12 +69,12 @@ def due(at: Project, owner: User, count: int, **fields: Any) -> list[Session]:
 
 def due_again(*sessions: Session) -> None:
     """As if the time of their slots had come."""
-    with transaction.atomic():
+    with atomic_writes() as writes:
         locked = lock_sessions([session.pk for session in sessions])
         now = database_now()
         RetryDecision.objects.filter(session__in=sessions).update(due_at=now)
         event = Event("session.retry_scheduled", {"decision": {"due_at": fact(now)}})
-        sessions_change([Change(session, {}, [event]) for session in locked], now=now)
+        sessions_change(writes, [Change(session, {}, [event]) for session in locked], now=now)
 
 
 def slots(sessions: Sequence[Session]) -> list[datetime]:

@@ -54,7 +54,7 @@ DISPATCH = (
         (
             Edit(
                 "sessions_app.services.chains.dispatch:_dispatch",
-                "gate.charge(sent)",
+                "gate.charge(writes, sent)",
                 "pass",
             ),
         ),
@@ -84,9 +84,9 @@ SETTLE = (
         (
             Edit(
                 "sessions_app.services.chains.settle:settle_locked",
-                "decisions_insert(decisions, now=now)",
+                "decisions_insert(writes, decisions, now=now)",
                 "from django.db import transaction; "
-                "transaction.on_commit(lambda: decisions_insert(decisions, now=now))",
+                "transaction.on_commit(lambda: decisions_insert(writes, decisions, now=now))",
             ),
         ),
         integration("settle.py::test_an_end_gets_its_cause_and_its_decision"),

@@ -9,6 +9,7 @@ from django.db import connection, models
 from django.utils import timezone
 
 from sessions_app.core.columns import NULL, SESSION, SPEC
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession
 from sessions_app.models import Session, SessionSpec
 from sessions_app.services.write.transitions import Change, Event, sessions_change
@@ -59,4 +60,4 @@ def test_locked_sessions_are_read_from_columns() -> None:
 def test_a_change_sets_only_what_changes(name: str) -> None:
     session: Any = SimpleNamespace(id=UUID(int=1), event_seq=1)
     with pytest.raises(KeyError, match=name):
-        sessions_change([Change(session, {name: 1}, [Event("any")])], now=timezone.now())
+        sessions_change(Writes(), [Change(session, {name: 1}, [Event("any")])], now=timezone.now())

@@ -4,13 +4,12 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
 from scheduler.locks import lock_node, lock_node_rows
 from scheduler.models import Executor, Node
 from scheduler.services.nodes.telling import releases_tell
 from sessions_app import wakeups
 from sessions_app.core.errors import InvalidInput, NotFound
+from sessions_app.db.writes import Writes, atomic_writes
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append
 
@@ -24,9 +23,9 @@ def node_quarantine(executor: Executor, name: str, *, reason: str, by: str) -> N
     Raises `NotFound` if the executor has no such node, `InvalidInput` without a reason.
     """
     _require(reason)
-    with transaction.atomic():
+    with atomic_writes() as writes:
         node = _locked(executor, name)
-        _quarantine([node], reason=reason, by=by)
+        _quarantine(writes, [node], reason=reason, by=by)
     return node
 
 
@@ -36,8 +35,8 @@ def nodes_quarantine(nodes: Collection[int], *, reason: str, by: str) -> int:
     Return the number of those that changed. Raises `InvalidInput` without a reason.
     """
     _require(reason)
-    with transaction.atomic():
-        return _quarantine(lock_node_rows(nodes), reason=reason, by=by)
+    with atomic_writes() as writes:
+        return _quarantine(writes, lock_node_rows(nodes), reason=reason, by=by)
 
 
 def _require(reason: str) -> None:
@@ -45,7 +44,7 @@ def _require(reason: str) -> None:
         raise InvalidInput({"reason": ["Say why it is in quarantine."]})
 
 
-def _quarantine(nodes: Sequence[Node], *, reason: str, by: str) -> int:
+def _quarantine(writes: Writes, nodes: Sequence[Node], *, reason: str, by: str) -> int:
     changed = [
         node for node in nodes if node.quarantined_at is None or node.quarantine_reason != reason
     ]
@@ -55,7 +54,7 @@ def _quarantine(nodes: Sequence[Node], *, reason: str, by: str) -> int:
             node.quarantined_at = node.quarantined_at or now
             node.quarantined_by, node.quarantine_reason = by, reason
         Node.objects.bulk_update(changed, _QUARANTINE)
-        _audit("node.quarantine", changed, {"reason": reason}, by=by, now=now)
+        _audit(writes, "node.quarantine", changed, {"reason": reason}, by=by, now=now)
     return len(changed)
 
 
@@ -64,9 +63,9 @@ def node_release(executor: Executor, name: str, *, by: str) -> Node:
 
     A node that is neither suspect nor in quarantine does not change. Raises `NotFound`.
     """
-    with transaction.atomic():
+    with atomic_writes() as writes:
         node = _locked(executor, name)
-        _release([node], by=by)
+        _release(writes, [node], by=by)
     return node
 
 
@@ -75,11 +74,11 @@ def nodes_release(nodes: Collection[int], *, by: str) -> int:
 
     Return the number of those that changed.
     """
-    with transaction.atomic():
-        return _release(lock_node_rows(nodes), by=by)
+    with atomic_writes() as writes:
+        return _release(writes, lock_node_rows(nodes), by=by)
 
 
-def _release(nodes: Sequence[Node], *, by: str) -> int:
+def _release(writes: Writes, nodes: Sequence[Node], *, by: str) -> int:
     suspect = [node for node in nodes if node.suspected_until is not None]
     changed = [
         node
@@ -96,15 +95,22 @@ def _release(nodes: Sequence[Node], *, by: str) -> int:
         Node.objects.bulk_update(changed, (*_QUARANTINE, *_SUSPICION))
         if suspect:
             releases_tell(suspect, now=now)
-        _audit("node.release", changed, {}, by=by, now=now)
+        _audit(writes, "node.release", changed, {}, by=by, now=now)
         wakeups.work_after_commit()
     return len(changed)
 
 
 def _audit(
-    verb: str, nodes: Sequence[Node], details: dict[str, Any], *, by: str, now: datetime
+    writes: Writes,
+    verb: str,
+    nodes: Sequence[Node],
+    details: dict[str, Any],
+    *,
+    by: str,
+    now: datetime,
 ) -> None:
-    audit_append([AuditRow(by, verb, "node", node.address, details) for node in nodes], now=now)
+    rows = [AuditRow(by, verb, "node", node.address, details) for node in nodes]
+    audit_append(writes, rows, now=now)
 
 
 def _locked(executor: Executor, name: str) -> Node:

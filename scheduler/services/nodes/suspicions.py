@@ -77,7 +77,7 @@ class _Known(NamedTuple):
 
 def nodes_judge() -> int:
     """Suspect the nodes that fail too often. Return their number."""
-    with atomic_step("nodes"):
+    with atomic_step("nodes") as writes:
         lock_nodes()
         now = database_now()
         NodeReader.objects.filter(pk=1).update(to_judge=False)
@@ -90,7 +90,7 @@ def nodes_judge() -> int:
         chosen = _chosen(found) if found else []
         if chosen:
             _suspect(chosen, now)
-            suspicions_tell([node for node, *_ in chosen], began=True, now=now)
+            suspicions_tell(writes, [node for node, *_ in chosen], began=True, now=now)
     return len(chosen)
 
 
@@ -99,14 +99,14 @@ def suspicions_end() -> int:
 
     What the nodes did until now counts no longer.
     """
-    with atomic_step("nodes"):
+    with atomic_step("nodes") as writes:
         lock_nodes()
         now = database_now()
         with connection.cursor() as cursor:
             cursor.execute(_CLEAR_DUE, {"now": now})
             ended = [row[0] for row in cursor.fetchall()]
         if ended:
-            suspicions_tell(ended, began=False, now=now)
+            suspicions_tell(writes, ended, began=False, now=now)
             # There is room now for others that are as bad.
             NodeReader.objects.filter(pk=1).update(to_judge=True)
             wakeups.work_after_commit()

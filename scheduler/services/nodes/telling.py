@@ -5,12 +5,13 @@ from datetime import datetime
 
 from scheduler.models import Executor, Node
 from sessions_app.audit.context import ENGINE
+from sessions_app.db.writes import Writes
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.webhooks.cluster_events import ClusterEvent, cluster_events_tell
 from sessions_app.webhooks.rules import NODE_CLEARED, NODE_SUSPECT
 
 
-def suspicions_tell(nodes: Collection[int], *, began: bool, now: datetime) -> None:
+def suspicions_tell(writes: Writes, nodes: Collection[int], *, began: bool, now: datetime) -> None:
     """Tell that nodes have become suspect, or (not `began`) are suspect no longer.
 
     Why a node is suspect stands in the audit log only: it counts sessions of all tenants.
@@ -20,6 +21,7 @@ def suspicions_tell(nodes: Collection[int], *, began: bool, now: datetime) -> No
     action = NODE_SUSPECT if began else NODE_CLEARED
     facts = [{"reason": row.reason, "until": row.suspected_until} if began else {} for row in rows]
     audit_append(
+        writes,
         [
             AuditRow(ENGINE, action, "node", row.address, each)
             for row, each in zip(rows, facts, strict=True)

@@ -34,7 +34,7 @@ def breaker_open(
     Raises `Conflict` if it is open, or if such failures can have none there.
     """
     scope = scope_key(project.pk if project else None, queue.pk if queue else None)
-    with atomic_step("breakers"):
+    with atomic_step("breakers") as writes:
         lock_breakers()
         _require_openable(project, signature)
         now = database_now()
@@ -45,11 +45,11 @@ def breaker_open(
             raise Conflict(f"the breaker of {signature} is open already")
         delay = _rule(project, queue).probe_after
         breaker.projects = [project.pk] if project else _concerned(signature, now)
-        breakers_turn([opened(breaker, now, delay=delay, reason=reason, by=by)], now=now)
+        breakers_turn(writes, [opened(breaker, now, delay=delay, reason=reason, by=by)], now=now)
         data = {"scope": breaker.address, "signature": signature, "reason": reason}
         project_id = project.pk if project else None
         row = AuditRow(by, "breaker.open", "breaker", str(breaker.pk), data, project_id)
-        audit_append([row], now=now)
+        audit_append(writes, [row], now=now)
     return breaker
 
 
@@ -107,7 +107,7 @@ def breaker_close(breaker_id: UUID, *, reason: str, mute: bool, by: str) -> Brea
     With `mute` it does not open by itself any more; muting a closed one is allowed. What is so
     already does not change. Raises `NotFound`.
     """
-    with atomic_step("breakers"):
+    with atomic_step("breakers") as writes:
         lock_breakers()
         breaker = Breaker.objects.filter(pk=breaker_id).first()
         if breaker is None:
@@ -118,15 +118,14 @@ def breaker_close(breaker_id: UUID, *, reason: str, mute: bool, by: str) -> Brea
         now = database_now()
         breaker.muted = breaker.muted or mute
         if was_open:
-            breakers_turn(closed=[closed(breaker, now, reason=reason, by=by)], now=now)
+            breakers_turn(writes, closed=[closed(breaker, now, reason=reason, by=by)], now=now)
         else:
             breaker.save(update_fields=["muted"])
         verb = "breaker.close" if was_open else "breaker.mute"
         data = {"scope": breaker.address, "signature": breaker.signature, "reason": reason}
         data |= {"muted": "yes"} if mute else {}
-        audit_append(
-            [AuditRow(by, verb, "breaker", str(breaker.pk), data, breaker.project_id)], now=now
-        )
+        row = AuditRow(by, verb, "breaker", str(breaker.pk), data, breaker.project_id)
+        audit_append(writes, [row], now=now)
         sweep_after_commit()
     return breaker
 
@@ -136,14 +135,14 @@ def breakers_mute(breakers: Collection[UUID], *, muted: bool, by: str) -> int:
 
     One that is open stays open. Return the number of those that changed.
     """
-    with atomic_step("breakers"):
+    with atomic_step("breakers") as writes:
         lock_breakers()
         found = Breaker.objects.select_related("project__domain", "queue").order_by("pk")
         changed = list(found.filter(pk__in=breakers, muted=not muted))
         if changed:
             Breaker.objects.filter(pk__in=[each.pk for each in changed]).update(muted=muted)
             entries = [_muting(each, muted=muted, by=by) for each in changed]
-            audit_append(entries, now=database_now())
+            audit_append(writes, entries, now=database_now())
     return len(changed)
 
 

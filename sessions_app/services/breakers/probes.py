@@ -9,6 +9,7 @@ from django.db import connection
 from retry.breakers import PROBE_SECONDS, ProbeEnd, next_delay, probe_end
 from retry.evidence.causes import PLATFORM_CAUSES
 from sessions_app.core.states import FINAL_STATUSES
+from sessions_app.db.writes import Writes
 from sessions_app.locks import database_now
 from sessions_app.models import Breaker
 from sessions_app.models.breakers import BreakerState
@@ -70,7 +71,7 @@ class _Watched(NamedTuple):
     failed_at: datetime | None
 
 
-def probes_watch(*, behind: bool) -> None:
+def probes_watch(writes: Writes, *, behind: bool) -> None:
     """Judge the probes of all open breakers, name new ones, and close what is over.
 
     The caller holds the lock of the breakers. While the count of failures is `behind` the log, none
@@ -91,7 +92,7 @@ def probes_watch(*, behind: bool) -> None:
     ]
     if changed:
         Breaker.objects.bulk_update(changed, _PROBED)
-    breakers_turn(closed=over, now=now)
+    breakers_turn(writes, closed=over, now=now)
 
 
 def _step(breaker: Breaker, seen: _Watched, now: datetime, *, behind: bool) -> bool:

@@ -17,6 +17,7 @@ from retry.evidence.causes import FAILURE_CAUSES
 from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.eventlog.places import (
     STRETCH,
     place_forget,
@@ -180,12 +181,12 @@ def stretch_count(limit: int = SLICE) -> tuple[int, bool]:
 
     The first stretch begins at the end of the log: only what fails from then on counts.
     """
-    with atomic_step("breakers"):
+    with atomic_step("breakers") as writes:
         lock_breakers()
-        return _count(limit)
+        return _count(writes, limit)
 
 
-def _count(limit: int) -> tuple[int, bool]:
+def _count(writes: Writes, limit: int) -> tuple[int, bool]:
     here, before = position_here(), place_of(_READER)
     if before is None:
         place_move(_READER, here)
@@ -195,7 +196,7 @@ def _count(limit: int) -> tuple[int, bool]:
     if read.reached != before:
         signatures = _add(before, read.reached)
         if signatures:
-            found = _open(signatures, database_now())
+            found = _open(writes, signatures, database_now())
     if read.place != before:
         place_move(_READER, read.place)
     return found, read.more
@@ -206,10 +207,10 @@ def _watch(*, asked: bool) -> None:
 
     It is counted in the same transaction, since a rebuild may have begun anew before it.
     """
-    with atomic_step("breakers"):
+    with atomic_step("breakers") as writes:
         lock_breakers()
-        behind = asked and _count(SLICE)[1]
-        probes_watch(behind=behind)
+        behind = asked and _count(writes, SLICE)[1]
+        probes_watch(writes, behind=behind)
 
 
 def _stop() -> None:
@@ -231,7 +232,7 @@ def _add(before: Cursor, reached: Cursor) -> set[str]:
     return found
 
 
-def _open(signatures: Collection[str], now: datetime) -> int:
+def _open(writes: Writes, signatures: Collection[str], now: datetime) -> int:
     """Open the breakers of these signatures that are to be. Return their number."""
     due = [
         each for each in _candidates(signatures, now) if opens(each.rule, each.scope, each.chains)
@@ -249,7 +250,7 @@ def _open(signatures: Collection[str], now: datetime) -> int:
         if room[each.scope] > 0:
             room[each.scope] -= 1
             chosen.append(_opened(each, known.get((each.scope, each.signature)), now))
-    breakers_turn(opened=chosen, now=now)
+    breakers_turn(writes, opened=chosen, now=now)
     return len(chosen)
 
 

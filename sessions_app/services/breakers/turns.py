@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from sessions_app.core.states import Status
+from sessions_app.db.writes import Writes
 from sessions_app.models import Breaker
 from sessions_app.models.breakers import BreakerState
 from sessions_app.services.write.transitions import EventRow, events_append
@@ -46,7 +47,11 @@ class _Subject:
 
 
 def breakers_turn(
-    opened: Sequence[Breaker] = (), closed: Sequence[Breaker] = (), *, now: datetime
+    writes: Writes,
+    opened: Sequence[Breaker] = (),
+    closed: Sequence[Breaker] = (),
+    *,
+    now: datetime,
 ) -> None:
     """Write breakers that open or close, and their events: one in the log of each project in
     which chains failed so."""
@@ -61,7 +66,7 @@ def breakers_turn(
         )
     if closed:
         Breaker.objects.bulk_update(closed, _TURNED)
-    events_append(rows, now=now)
+    events_append(writes, rows, now=now)
 
 
 def opened(

@@ -15,7 +15,7 @@ from django.db import IntegrityError
 from retry.policies.shared_budget import WhenOver
 from retry.shared_budgets import MINUTE, Book, Limit, edges
 from sessions_app.db.bulk import columns
-from sessions_app.db.writes import write
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.in_force.shared_budgets import UNCOUNTED, BudgetInForce, of_queue
 from sessions_app.locks import LockedSession, StoredDecision
@@ -41,11 +41,11 @@ _CHARGE = """
 """
 
 
-def minutes_add(counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+def minutes_add(writes: Writes, counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
     """Add first attempts and retries to minutes (since the epoch) of scopes."""
     if counts:
         rows = [(*at, *both) for at, both in sorted(counts.items())]
-        write(_COUNT, columns(rows))
+        writes.add(_COUNT, columns(rows))
 
 
 def has_no_room(error: IntegrityError) -> bool:
@@ -116,7 +116,7 @@ class BudgetGate:
                 over[session.id] = scope
         return over
 
-    def charge(self, sent: Sequence[LockedSession]) -> None:
+    def charge(self, writes: Writes, sent: Sequence[LockedSession]) -> None:
         """Let the commit count the retries of these sessions, whose children the transaction makes.
 
         It is refused if a budget has no room for them, or an older chain waits for it:
@@ -146,7 +146,7 @@ class BudgetGate:
             for scope, limit in limits.items()
         ]
         minute = int(now) // MINUTE
-        write(_CHARGE, [minute, *columns(rows)])
+        writes.add(_CHARGE, [minute, *columns(rows)])
 
     def _waits(self, session: LockedSession) -> list[BudgetInForce]:
         """Return the budgets for which a retry may have to wait."""

@@ -16,6 +16,7 @@ from retry.policies.shared_budget import LONGEST, SharedBudget
 from sessions_app.core.cursors import START, Cursor
 from sessions_app.db.bulk import array, columns
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.eventlog.places import (
     STRETCH,
     place_forget,
@@ -152,7 +153,7 @@ def budgets_rebuild() -> int:
     the whole log is read: meanwhile a budget allows too little, but ends no chain. How often one
     was spent stays.
     """
-    with atomic_step("failures"):
+    with atomic_step("failures") as writes:
         lock_budgets()
         now = database_now()
         over = _retries(_oldest(now), now - _CHARGED)
@@ -164,7 +165,7 @@ def budgets_rebuild() -> int:
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM sessions_app_retrybudgetminute")
         if budgets:
-            minutes_add(_counts_of([*over, *new], budgets))
+            minutes_add(writes, _counts_of([*over, *new], budgets))
             place_move(_READER, START)
     spent, more = _sweep_stretch()
     while more:
@@ -175,10 +176,10 @@ def budgets_rebuild() -> int:
 def _sweep_stretch() -> tuple[int, bool]:
     """Count one stretch of the log, and judge after the last one. Return the number of spent
     budgets, and whether more follows."""
-    with atomic_step("failures"):
+    with atomic_step("failures") as writes:
         lock_budgets()
         budgets = budgets_found().budgets
-        if budgets and _count(budgets):
+        if budgets and _count(writes, budgets):
             return 0, True
         lock_charges()
         # Dispatch may have charged one that is newer than what was read before the lock.
@@ -189,7 +190,7 @@ def _sweep_stretch() -> tuple[int, bool]:
         return spent, False
 
 
-def _count(budgets: Mapping[str, SharedBudget]) -> bool:
+def _count(writes: Writes, budgets: Mapping[str, SharedBudget]) -> bool:
     """Count the first attempts of the next stretch. Return whether more of the log follows."""
     here = position_here()
     place = place_of(_READER)
@@ -201,7 +202,7 @@ def _count(budgets: Mapping[str, SharedBudget]) -> bool:
     if read.reached != place:
         counts = _first_attempts(place, read.reached, budgets)
         lock_charges()
-        minutes_add(counts)
+        minutes_add(writes, counts)
     if read.place != place:
         place_move(_READER, read.place)
     return read.more

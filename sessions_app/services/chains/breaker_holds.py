@@ -15,6 +15,7 @@ from retry.evidence.causes import PLATFORM_CAUSES
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.locks import (
     LockedSession,
@@ -56,7 +57,7 @@ def breakers_holding(
     return held
 
 
-def breakers_hold(held: Holds, now: datetime) -> None:
+def breakers_hold(writes: Writes, held: Holds, now: datetime) -> None:
     """Hold retries until their breakers close."""
     if not held:
         return
@@ -65,7 +66,7 @@ def breakers_hold(held: Holds, now: datetime) -> None:
         for each, by in held
     ]
     decisions_hold(holds, now=now)
-    sessions_change([_held(each, by) for each, by in held], now=now)
+    sessions_change(writes, [_held(each, by) for each, by in held], now=now)
 
 
 def _held(session: LockedSession, breaker: OpenBreaker) -> Change:
@@ -85,7 +86,7 @@ def breaker_held_resume(limit: int = BATCH) -> int:
     What a switch or another breaker holds as well, waits for that from now on. Return the number
     of retries looked at.
     """
-    with atomic_step("resume"):
+    with atomic_step("resume") as writes:
         claimed = claim_breaker_held(limit)
         if not claimed:
             return 0
@@ -100,9 +101,9 @@ def breaker_held_resume(limit: int = BATCH) -> int:
         rest = [session for session in waiting if session.id not in passed]
         again = breakers_holding(rest, decisions, scopes)
         passed |= {session.id for session, _ in again}
-        switch_hold(switched, now=now)
-        breakers_hold([each for each in again if _moves(each, decisions)], now)
-        _let_go([session for session in rest if session.id not in passed], decisions, now)
+        switch_hold(writes, switched, now=now)
+        breakers_hold(writes, [each for each in again if _moves(each, decisions)], now)
+        _let_go(writes, [s for s in rest if s.id not in passed], decisions, now)
     return len(claimed)
 
 
@@ -118,7 +119,10 @@ def _moves(
 
 
 def _let_go(
-    sessions: Sequence[LockedSession], decisions: Mapping[UUID, StoredDecision], now: datetime
+    writes: Writes,
+    sessions: Sequence[LockedSession],
+    decisions: Mapping[UUID, StoredDecision],
+    now: datetime,
 ) -> None:
     if not sessions:
         return
@@ -126,5 +130,5 @@ def _let_go(
     facts = {"reason": "no breaker holds it any more", "decision": {"state": "scheduled"}}
     event = Event("session.retry_scheduled", facts)
     values = {"retry_state": RetryState.SCHEDULED.value}
-    sessions_change([Change(session, values, [event]) for session in sessions], now=now)
+    sessions_change(writes, [Change(session, values, [event]) for session in sessions], now=now)
     wakeups.retries_due_after_commit([decisions[each.id].due_at for each in sessions], now=now)

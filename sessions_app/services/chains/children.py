@@ -24,7 +24,7 @@ from sessions_app.core.retry_changes import SPEC_FIELDS, Changes, changes_shown
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, RetryState, Status
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
-from sessions_app.db.writes import together, write
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, versions_of
 from sessions_app.locks import LockedSession, StoredDecision
@@ -102,7 +102,7 @@ class Child(NamedTuple):
 
 
 def children_create(
-    retries: Sequence[Retry], scopes: Mapping[int, RetryScope], *, now: datetime
+    writes: Writes, retries: Sequence[Retry], scopes: Mapping[int, RetryScope], *, now: datetime
 ) -> list[Child]:
     """Insert the children of locked, ended sessions with their related rows.
 
@@ -120,9 +120,10 @@ def children_create(
             if retry.paid_by == MANUAL and retry.decision and retry.decision.paid_by != MANUAL
         ]
     )
-    with together():
-        _insert_children(pairs, now)
+    with writes.together():
+        _insert_children(writes, pairs, now)
         decisions_dispatched(
+            writes,
             [
                 (retry.parent.id, child.id, retry.by, _dumped(retry.resources))
                 for retry, child in pairs
@@ -130,13 +131,16 @@ def children_create(
             ],
             now=now,
         )
-        _change_parents(pairs, now)
-        audit_append(_audits(pairs, scopes), now=now)
+        _change_parents(writes, pairs, now)
+        audit_append(writes, _audits(pairs, scopes), now=now)
     # Counted but never refused: the chain was admitted once.
     usage_note(
-        Move(child.id, child.project_id, None, Phase.WAITING)
-        for retry, child in pairs
-        if retry.parent.limited
+        writes,
+        [
+            Move(child.id, child.project_id, None, Phase.WAITING)
+            for retry, child in pairs
+            if retry.parent.limited
+        ],
     )
     wakeups.work_after_commit()
     return children
@@ -288,12 +292,12 @@ _INSERT_CHILDREN = f"""
 """
 
 
-def _insert_children(pairs: _Pairs, now: datetime) -> None:
+def _insert_children(writes: Writes, pairs: _Pairs, now: datetime) -> None:
     values = arrays({**_GIVEN, **_ASKED}, *zip(*pairs, strict=True))
-    write(_INSERT_CHILDREN, [now, now, *values.values()])
+    writes.add(_INSERT_CHILDREN, [now, now, *values.values()])
 
 
-def _change_parents(pairs: _Pairs, now: datetime) -> None:
+def _change_parents(writes: Writes, pairs: _Pairs, now: datetime) -> None:
     """Mark the parents as retried. Write their events and the first ones of the children."""
     changes = [
         Change(
@@ -307,7 +311,7 @@ def _change_parents(pairs: _Pairs, now: datetime) -> None:
         EventRow(child, 1, "session.submitted", submitted_facts(child.counters, retry))
         for retry, child in pairs
     ]
-    sessions_change(changes, now=now, beside=submitted)
+    sessions_change(writes, changes, now=now, beside=submitted)
 
 
 def _dispatched_facts(retry: Retry, child: Child) -> dict[str, object]:

@@ -8,6 +8,7 @@ from django.db import connection
 
 from sessions_app import wakeups
 from sessions_app.db.bulk import array
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession
 from sessions_app.services.write.transitions import Change, Event, fact, sessions_change
 
@@ -22,7 +23,9 @@ _CONFIRM = """
 """
 
 
-def decisions_confirm(sessions: Sequence[LockedSession], *, now: datetime) -> dict[UUID, int]:
+def decisions_confirm(
+    writes: Writes, sessions: Sequence[LockedSession], *, now: datetime
+) -> dict[UUID, int]:
     """Bring retries forward whose parent's end is now confirmed.
 
     The sessions are settled and locked. A retry after a preemption is then due as if the end had
@@ -36,7 +39,7 @@ def decisions_confirm(sessions: Sequence[LockedSession], *, now: datetime) -> di
         cursor.execute(_CONFIRM, {"now": now, "sessions": ids})
         due: dict[UUID, datetime] = dict(cursor.fetchall())
     changes = [_brought_forward(each, due[each.id]) for each in sessions if each.id in due]
-    sessions_change(changes, now=now)
+    sessions_change(writes, changes, now=now)
     wakeups.retries_due_after_commit(due.values(), now=now)
     return {change.session.id: change.session.event_seq + 1 for change in changes}
 

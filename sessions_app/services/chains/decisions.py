@@ -12,7 +12,7 @@ from django.db import connection
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decide import Decision
 from sessions_app.db.bulk import array, columns, json_array, json_text
-from sessions_app.db.writes import together, write
+from sessions_app.db.writes import Writes
 from sessions_app.services.write.transitions import fact
 
 
@@ -59,7 +59,7 @@ _INSERT = """
 """
 
 
-def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
+def decisions_insert(writes: Writes, news: Sequence[NewDecision], *, now: datetime) -> None:
     """Write the decisions of one settled batch, and their traces."""
     if not news:
         return
@@ -90,9 +90,9 @@ def decisions_insert(news: Sequence[NewDecision], *, now: datetime) -> None:
         for new in news
     ]
     decided = columns(rows)
-    with together():
-        write(_TRACE, [decided[0], array(json_text(new.decision.trace) for new in news)])
-        write(_INSERT, [now, *decided])
+    with writes.together():
+        writes.add(_TRACE, [decided[0], array(json_text(new.decision.trace) for new in news)])
+        writes.add(_INSERT, [now, *decided])
 
 
 def decision_fact(decision: Decision) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:
 
 
 def decisions_dispatched(
-    rows: Sequence[tuple[UUID, UUID, str, str | None]], *, now: datetime
+    writes: Writes, rows: Sequence[tuple[UUID, UUID, str, str | None]], *, now: datetime
 ) -> None:
     """Mark decisions as dispatched.
 
@@ -256,7 +256,7 @@ def decisions_dispatched(
     resources as JSON text (None: its parent's).
     """
     if rows:
-        write(_DISPATCHED, [now, *columns(rows)], rows=len(rows))
+        writes.add(_DISPATCHED, [now, *columns(rows)], rows=len(rows))
 
 
 def _execute(statement: str, parameters: Sequence[Any]) -> None:

@@ -24,6 +24,7 @@ from sessions_app.core.dependencies import (
 from sessions_app.core.states import Phase, Status
 from sessions_app.db.bulk import FEW_IDS, array, columns
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.eventlog.archived import archived_tips
 from sessions_app.locks import (
     LockedSession,
@@ -115,14 +116,14 @@ def dependants_release(
     transaction and a fixed number of statements. `logged` are those of the chains that have no
     rows any more. Dependants that another transaction holds are left to the next run.
     """
-    with atomic_step("dependants"):
+    with atomic_step("dependants") as writes:
         claimed = claim_dependants(on_roots, limit)
         if not claimed:
             return Released(0)
         with connection.cursor() as cursor:
             cursor.execute(_SEE, [array(claimed)])
         _see(logged, claimed)
-        return dependants_judge(claimed, further=limit - len(claimed))
+        return dependants_judge(writes, claimed, further=limit - len(claimed))
 
 
 def _see(parents: Collection[Parent], root_ids: Sequence[UUID]) -> None:
@@ -148,7 +149,7 @@ class _Verdict(NamedTuple):
         return bool(self.unmet) and self.on_failure == "cancel"
 
 
-def dependants_judge(root_ids: Sequence[UUID], *, further: int = 0) -> Released:
+def dependants_judge(writes: Writes, root_ids: Sequence[UUID], *, further: int = 0) -> Released:
     """Release or cancel blocked chains by what they have seen; the caller holds their roots.
 
     `further` is the most chains that are locked and judged with them, since they wait for the ones
@@ -166,8 +167,8 @@ def dependants_judge(root_ids: Sequence[UUID], *, further: int = 0) -> Released:
     now = database_now()
     failed = [each for each in sessions if decided[each.id].fails]
     ready = [each for each in sessions if not decided[each.id].fails]
-    settle_locked([(each, _end(decided[each.id])) for each in failed], now=now)
-    _begin([(each, decided[each.id].queue_timeout) for each in ready], now)
+    settle_locked(writes, [(each, _end(decided[each.id])) for each in failed], now=now)
+    _begin(writes, [(each, decided[each.id].queue_timeout) for each in ready], now)
     return Released(len(root_ids), len(ready), [each.root_id for each in failed])
 
 
@@ -197,7 +198,9 @@ def _fall(failing: Mapping[UUID, UUID], most: int) -> list[UUID]:
     return down
 
 
-def _begin(sessions: Sequence[tuple[LockedSession, float | None]], now: datetime) -> None:
+def _begin(
+    writes: Writes, sessions: Sequence[tuple[LockedSession, float | None]], now: datetime
+) -> None:
     """Let sessions stand in their lines, each with its `queue_timeout` from now on."""
     if not sessions:
         return
@@ -208,7 +211,7 @@ def _begin(sessions: Sequence[tuple[LockedSession, float | None]], now: datetime
         if timeout is not None:
             values["wait_deadline"] = now + timedelta(seconds=timeout)
         changes.append(Change(session, values, [event]))
-    sessions_change(changes, now=now)
+    sessions_change(writes, changes, now=now)
     wakeups.work_after_commit()
 
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection
 from retry.engine.budgets import SCHEDULER_BUDGET
 from sessions_app import wakeups
 from sessions_app.db.steps import atomic_step
-from sessions_app.db.writes import together
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import (
     SCOPES,
     RetryScope,
@@ -55,8 +55,8 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
     """
     for judge_first in (False, *[True] * TRIES):
         try:
-            with atomic_step("dispatch"):
-                return _dispatch(limit, judge_first=judge_first)
+            with atomic_step("dispatch") as writes:
+                return _dispatch(writes, limit, judge_first=judge_first)
         except IntegrityError as error:
             if not has_no_room(error):
                 raise
@@ -64,7 +64,7 @@ def retries_dispatch(limit: int = BATCH) -> DispatchResult:
     return DispatchResult(0, 0, 0)
 
 
-def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
+def _dispatch(writes: Writes, limit: int, *, judge_first: bool = False) -> DispatchResult:
     """Dispatch a batch.
 
     The commit charges the shared budgets, and is refused if one turns out to be spent. So it is to
@@ -83,18 +83,19 @@ def _dispatch(limit: int, *, judge_first: bool = False) -> DispatchResult:
     broken = breakers_holding([s for s in due if s.id not in passed], decisions, scopes)
     passed |= {session.id for session, _ in broken}
     ready = [s for s in due if s.id not in passed]
-    switch_hold(held, now=now)
-    breakers_hold(broken, now)
+    switch_hold(writes, held, now=now)
+    breakers_hold(writes, broken, now)
     gate = BudgetGate(ready, decisions, scopes, now=now)
     limited = storm_limits_of(scopes).limited
     over = gate.over(ready, limited=limited) if judge_first or gate.spent or limited else {}
-    retries_hold_over_budget([(s, over[s.id]) for s in ready if s.id in over], now=now)
+    retries_hold_over_budget(writes, [(s, over[s.id]) for s in ready if s.id in over], now=now)
     ready = [s for s in ready if s.id not in over]
-    late = _postpone(ready, decisions, scopes, now)
+    late = _postpone(writes, ready, decisions, scopes, now)
     sent = [s for s in ready if s.id not in late]
-    with together():
-        children_create([_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
-        gate.charge(sent)
+    # One round trip; what they change of the counters of quotas goes last.
+    with writes.together():
+        children_create(writes, [_retry(s, decisions[s.id]) for s in sent], scopes, now=now)
+        gate.charge(writes, sent)
     return DispatchResult(len(due), len(sent), len(passed) + len(over), len(late))
 
 
@@ -110,6 +111,7 @@ def _retry(session: LockedSession, decision: StoredDecision) -> Retry:
 
 
 def _postpone(
+    writes: Writes,
     ready: Sequence[LockedSession],
     decisions: Mapping[UUID, StoredDecision],
     scopes: Mapping[int, RetryScope],
@@ -138,7 +140,8 @@ def _postpone(
     }
     if late:
         decisions_postpone([(session_id, slot) for session_id, (_, slot) in late.items()])
-        sessions_change([_postponed(session, slot) for session, slot in late.values()], now=now)
+        changes = [_postponed(session, slot) for session, slot in late.values()]
+        sessions_change(writes, changes, now=now)
         wakeups.retries_due_after_commit([slot for _, slot in late.values()], now=now)
     return {session_id: slot for session_id, (_, slot) in late.items()}
 

@@ -18,6 +18,7 @@ from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.retry_changes import Changes, changes_shown
 from sessions_app.core.states import GRANTED_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes, storm_limits_of
 from sessions_app.locks import (
     LockedChain,
@@ -132,15 +133,15 @@ def sessions_retry(
     not ended, or if retries are switched off. The storm limits do not hold these retries back, but
     count them. `blocked` attempts wait for their dependencies again.
     """
-    with atomic_step("manual_retry"):
+    with atomic_step("manual_retry") as writes:
         scopes, attempts, outcomes = _look(roots, _asked(by, resources, changes))
         now = database_now()
-        _uncancel(attempts, now)
+        _uncancel(writes, attempts, now)
         freed = [(each.tip.queue_id, slot) for each in attempts if (slot := each.slot(now))]
         slots_release(freed, now=now)
         slots_count([each.tip.queue_id for each in attempts], storm_limits_of(scopes), now=now)
         retries = [replace(each.retry, blocked=blocked) for each in attempts]
-        children = children_create(retries, scopes, now=now)
+        children = children_create(writes, retries, scopes, now=now)
     pairs = zip(attempts, children, strict=True)
     made = {each.tip.id: each.granted(child.id) for each, child in pairs}
     return {session_id: outcomes.get(session_id) or made[session_id] for session_id in roots}
@@ -158,7 +159,7 @@ def sessions_retry_paced(
 
     A retry that has a slot already keeps it. A `dry_run` returns the same and changes nothing.
     """
-    with atomic_step("manual_retry"):
+    with atomic_step("manual_retry") as writes:
         asked = _asked(by, resources, changes)
         scopes, attempts, outcomes = _look(roots, asked)
         now = database_now()
@@ -173,9 +174,9 @@ def sessions_retry_paced(
         found |= {each.tip.id: each.granted(due_at=due[each.tip.id]) for each in late}
         found |= {each.tip.id: each.granted() for each in ready}
         if not dry_run:
-            _uncancel(attempts, now)
-            _request([each for each in late if _changes(each, now)], due, asked, now)
-            children = children_create([each.retry for each in ready], scopes, now=now)
+            _uncancel(writes, attempts, now)
+            _request(writes, [each for each in late if _changes(each, now)], due, asked, now)
+            children = children_create(writes, [each.retry for each in ready], scopes, now=now)
             made = zip(ready, children, strict=True)
             found |= {each.tip.id: each.granted(child.id) for each, child in made}
     return {session_id: found[session_id] for session_id in roots}
@@ -253,13 +254,13 @@ def _changed(retry: Retry, had: Mapping[UUID, Resources], changes: Resources) ->
     return replace(retry, resources=resources, resources_before=before)
 
 
-def _uncancel(attempts: Sequence[_Attempt], now: datetime) -> None:
+def _uncancel(writes: Writes, attempts: Sequence[_Attempt], now: datetime) -> None:
     cleared = [
         Change(each.chain.root, {"cancel_requested_at": None})
         for each in attempts
         if each.chain.root.cancel_requested_at is not None
     ]
-    sessions_change(cleared, now=now)
+    sessions_change(writes, cleared, now=now)
 
 
 def _changes(attempt: _Attempt, now: datetime) -> bool:
@@ -270,7 +271,11 @@ def _changes(attempt: _Attempt, now: datetime) -> bool:
 
 
 def _request(
-    attempts: Sequence[_Attempt], due: Mapping[UUID, datetime], asked: _Asked, now: datetime
+    writes: Writes,
+    attempts: Sequence[_Attempt],
+    due: Mapping[UUID, datetime],
+    asked: _Asked,
+    now: datetime,
 ) -> None:
     """Make attempts wait for their slots on behalf of the person who asked."""
     if not attempts:
@@ -278,8 +283,9 @@ def _request(
     requests = [_asked_for(each.retry, due[each.tip.id]) for each in attempts]
     decisions_request(requests, by=asked.by)
     pairs = list(zip(attempts, requests, strict=True))
-    sessions_change([_waiting(each.tip, request, asked.by) for each, request in pairs], now=now)
-    audit_append([_audit(each, due[each.tip.id], asked.by) for each in attempts], now=now)
+    waiting = [_waiting(each.tip, request, asked.by) for each, request in pairs]
+    sessions_change(writes, waiting, now=now)
+    audit_append(writes, [_audit(each, due[each.tip.id], asked.by) for each in attempts], now=now)
     wakeups.retries_due_after_commit([due[each.tip.id] for each in attempts], now=now)
 
 

@@ -16,6 +16,7 @@ from retry.policies.shared_budget import SharedBudget, WhenOver
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import SCOPES, RetryScope, scopes_in
 from sessions_app.in_force.shared_budgets import of_queue
 from sessions_app.locks import (
@@ -53,7 +54,9 @@ _LINES = """
 """
 
 
-def retries_hold_over_budget(over: Sequence[tuple[LockedSession, str]], *, now: datetime) -> None:
+def retries_hold_over_budget(
+    writes: Writes, over: Sequence[tuple[LockedSession, str]], *, now: datetime
+) -> None:
     """Put retries into the lines of the scopes (by their keys) whose budgets are spent."""
     if not over:
         return
@@ -62,7 +65,7 @@ def retries_hold_over_budget(over: Sequence[tuple[LockedSession, str]], *, now: 
         for session, scope in over
     ]
     decisions_hold(holds, now=now)
-    sessions_change([_held(session, scope) for session, scope in over], now=now)
+    sessions_change(writes, [_held(session, scope) for session, scope in over], now=now)
 
 
 def _level(scope: str) -> str:
@@ -94,15 +97,15 @@ def over_budget_resume() -> int:
 def _resume_line(scope: str, budget: SharedBudget | None) -> int:
     resumed = 0
     for _ in range(MOST_BATCHES):
-        with atomic_step("resume"):
-            claimed, gone = _resume(scope, budget)
+        with atomic_step("resume") as writes:
+            claimed, gone = _resume(writes, scope, budget)
         resumed += gone
         if claimed < BATCH:
             break
     return resumed
 
 
-def _resume(scope: str, budget: SharedBudget | None) -> tuple[int, int]:
+def _resume(writes: Writes, scope: str, budget: SharedBudget | None) -> tuple[int, int]:
     """Let a batch of a line go. Return how many were looked at, and how many go."""
     now = database_now()
     room = BATCH if budget is None else min(BATCH, _room(scope, budget, now))
@@ -117,10 +120,10 @@ def _resume(scope: str, budget: SharedBudget | None) -> tuple[int, int]:
     rest = [pair for pair in waiting if pair[0] not in switched]
     elsewhere = _elsewhere(scope, rest, scopes, now)
     ready = [s for s, _ in rest if s.id not in elsewhere]
-    switch_hold(switched, now=now)
+    switch_hold(writes, switched, now=now)
     moved = [(s, elsewhere[s.id]) for s, _ in rest if s.id in elsewhere]
-    retries_hold_over_budget(moved, now=now)
-    _let_go(ready, {s.id: d for s, d in rest}, now)
+    retries_hold_over_budget(writes, moved, now=now)
+    _let_go(writes, ready, {s.id: d for s, d in rest}, now)
     return len(claimed), len(ready)
 
 
@@ -164,12 +167,15 @@ def _elsewhere(
 
 
 def _let_go(
-    sessions: Sequence[LockedSession], decisions: dict[UUID, StoredDecision], now: datetime
+    writes: Writes,
+    sessions: Sequence[LockedSession],
+    decisions: dict[UUID, StoredDecision],
+    now: datetime,
 ) -> None:
     if not sessions:
         return
     decisions_resume([session.id for session in sessions], now=now)
     event = Event("session.retry_scheduled", {"reason": ROOM, "decision": {"state": "scheduled"}})
     state = {"retry_state": RetryState.SCHEDULED.value}
-    sessions_change([Change(session, state, [event]) for session in sessions], now=now)
+    sessions_change(writes, [Change(session, state, [event]) for session in sessions], now=now)
     wakeups.retries_due_after_commit([decisions[s.id].due_at for s in sessions], now=now)

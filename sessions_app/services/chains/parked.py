@@ -12,6 +12,7 @@ from retry.engine.decision import PARKED
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import (
     LockedChain,
     LockedSession,
@@ -48,7 +49,7 @@ def chains_give_up(
     chain. The others end all the same. A `dry_run` ends none. With `again` chains that are
     exhausted already are not refused: who named them may have given them up before.
     """
-    with atomic_step("cancel"):
+    with atomic_step("cancel") as writes:
         chains = lock_chains(list(set(roots.values())))
         refusals = {
             session_id: _refusal(session_id, chains.get(root_id), exhausted=again)
@@ -58,8 +59,8 @@ def chains_give_up(
         tips = [tip for tip in found if tip.retry_state == RetryState.PARKED]
         if tips and not dry_run:
             now = database_now()
-            _end(tips, {"by": by}, now)
-            audit_append([_audit(tip, by) for tip in tips], now=now)
+            _end(writes, tips, {"by": by}, now)
+            audit_append(writes, [_audit(tip, by) for tip in tips], now=now)
     return refusals
 
 
@@ -80,7 +81,7 @@ def _audit(tip: LockedSession, by: str) -> AuditRow:
 
 def parked_expire(limit: int = BATCH) -> int:
     """End at most `limit` parked chains whose time is over. Return their number."""
-    with atomic_step("resume"):
+    with atomic_step("resume") as writes:
         claimed = claim_parked(limit)
         if not claimed:
             return 0
@@ -88,7 +89,7 @@ def parked_expire(limit: int = BATCH) -> int:
         now = database_now()
         decisions = read_decisions([session.id for session in sessions])
         over = [session for session in sessions if _is_over(decisions[session.id], now)]
-        _end(over, {"by": "", "waited": True}, now)
+        _end(writes, over, {"by": "", "waited": True}, now)
     return len(over)
 
 
@@ -98,7 +99,9 @@ def _is_over(decision: StoredDecision, now: datetime) -> bool:
     return decision.held_for == PARKED and until is not None and until <= now
 
 
-def _end(tips: Sequence[LockedSession], facts: dict[str, Any], now: datetime) -> None:
+def _end(
+    writes: Writes, tips: Sequence[LockedSession], facts: dict[str, Any], now: datetime
+) -> None:
     if not tips:
         return
     why = decisions_give_up([tip.id for tip in tips])
@@ -108,4 +111,4 @@ def _end(tips: Sequence[LockedSession], facts: dict[str, Any], now: datetime) ->
         Change(tip, values, [Event("session.retry_exhausted", {**why[tip.id], **ends})])
         for tip in tips
     ]
-    sessions_change(changes, now=now)
+    sessions_change(writes, changes, now=now)

@@ -19,7 +19,7 @@ from sessions_app import wakeups
 from sessions_app.core.progress import Told, ended_progress
 from sessions_app.core.states import FINAL_STATUSES, RetryState, Status
 from sessions_app.db.steps import atomic_step
-from sessions_app.db.writes import together
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession, lock_sessions_with
 from sessions_app.services.chains.decider import KNOWN, Decider, Known
 from sessions_app.services.chains.decisions import decision_fact, decisions_insert
@@ -63,7 +63,7 @@ def sessions_settle(
 
     `leased`: expected fencing tokens; sessions with another token are skipped.
     """
-    with atomic_step("settle"):
+    with atomic_step("settle") as writes:
         found, now, about = lock_sessions_with(list(ends), KNOWN)
         locked = [
             session
@@ -72,11 +72,12 @@ def sessions_settle(
             and (leased is None or leased.get(session.id) == session.fencing_token)
         ]
         live = [(session, ends[session.id]) for session in locked]
-        settle_locked(live, now=now, known=Known.of(about, locked))
+        settle_locked(writes, live, now=now, known=Known.of(about, locked))
     return [session.id for session in locked]
 
 
 def settle_locked(
+    writes: Writes,
     ends: Sequence[tuple[LockedSession, End]],
     *,
     now: datetime,
@@ -104,9 +105,10 @@ def settle_locked(
         for ending in batch
         if ending.decision is not None
     ]
-    with together():
-        sessions_change(changes, now=now)
-        decisions_insert(decisions, now=now)
+    # One round trip; what they change of the counters of quotas goes last.
+    with writes.together():
+        sessions_change(writes, changes, now=now)
+        decisions_insert(writes, decisions, now=now)
     wakeups.retries_due_after_commit(
         [new.decision.due_at for new in decisions if new.decision.state == "scheduled"], now=now
     )

@@ -8,6 +8,7 @@ from retry.engine.decision import SWITCH
 from sessions_app import wakeups
 from sessions_app.core.states import RetryState
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import RetryScope, retry_scopes
 from sessions_app.locks import (
     LockedSession,
@@ -30,7 +31,7 @@ def switch_holds(scope: RetryScope, decision: StoredDecision) -> bool:
     return mode is Mode.OFF or (mode is Mode.PAUSED and not decision.requested_by)
 
 
-def switch_hold(sessions: Sequence[LockedSession], *, now: datetime) -> None:
+def switch_hold(writes: Writes, sessions: Sequence[LockedSession], *, now: datetime) -> None:
     """Hold the retries of failed sessions until the switch lets them go."""
     if not sessions:
         return
@@ -42,7 +43,7 @@ def switch_hold(sessions: Sequence[LockedSession], *, now: datetime) -> None:
     }
     event = Event("session.retry_postponed", facts)
     values = {"retry_state": RetryState.HELD.value}
-    sessions_change([Change(session, values, [event]) for session in sessions], now=now)
+    sessions_change(writes, [Change(session, values, [event]) for session in sessions], now=now)
 
 
 def held_resume(limit: int = BATCH) -> int:
@@ -50,11 +51,11 @@ def held_resume(limit: int = BATCH) -> int:
 
     Overdue ones get their slots under the storm limits when they are dispatched.
     """
-    with atomic_step("resume"):
-        return _resume(limit)
+    with atomic_step("resume") as writes:
+        return _resume(writes, limit)
 
 
-def _resume(limit: int) -> int:
+def _resume(writes: Writes, limit: int) -> int:
     claimed = claim_resumable(limit)
     if not claimed:
         return 0
@@ -71,6 +72,7 @@ def _resume(limit: int) -> int:
     facts = {"reason": "the switch holds it no more", "decision": {"state": "scheduled"}}
     event = Event("session.retry_scheduled", facts)
     sessions_change(
+        writes,
         [Change(s, {"retry_state": RetryState.SCHEDULED.value}, [event]) for s in ready],
         now=now,
     )

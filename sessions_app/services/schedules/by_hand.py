@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from sessions_app.core.cadence import written
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, TooLarge
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import database_now
 from sessions_app.locks.resources import lock_schedule
 from sessions_app.models import Schedule
@@ -39,7 +40,7 @@ def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
     Its next time stays. Raises `DomainError` if there is no room, or if the owner or the template
     is no longer good, and `NotPermitted` if it has a priority class that `by` may not name.
     """
-    with atomic_step("schedule"):
+    with atomic_step("schedule") as writes:
         locked = _locked(schedule)
         class_check(locked, by)
         now = database_now()
@@ -50,7 +51,7 @@ def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
             raise outcome
         remember(locked, outcome.session_id)
         locked.save(update_fields=["by_hand", "recent"])
-        _audit(locked, "trigger", by.username, now, session=str(outcome.session_id))
+        _audit(writes, locked, "trigger", by.username, now, session=str(outcome.session_id))
     return outcome
 
 
@@ -62,7 +63,7 @@ def schedule_backfill(
     Each backfill makes them anew. A `dry_run` returns the same and makes none. Raises
     `InvalidInput`, `TooLarge`, and `DomainError` as `schedule_trigger` does.
     """
-    with atomic_step("schedule"):
+    with atomic_step("schedule") as writes:
         locked = _locked(schedule)
         class_check(locked, by)
         now = database_now()
@@ -76,7 +77,7 @@ def schedule_backfill(
         outcomes = sessions_submit(placed) if placed else []
         locked.save(update_fields=["by_hand"])
         told = {"from": written(begin), "to": written(end), "chains": str(len(times))}
-        _audit(locked, "backfill", by.username, now, **told)
+        _audit(writes, locked, "backfill", by.username, now, **told)
     return _made(times, ids, outcomes)
 
 
@@ -116,7 +117,9 @@ def _maker(schedule: Schedule, read: Read) -> Maker:
     return Maker(schedule, read, actors_of([schedule.owner_id]), queues_named([schedule]))
 
 
-def _audit(schedule: Schedule, verb: str, by: str, now: datetime, **data: str) -> None:
+def _audit(
+    writes: Writes, schedule: Schedule, verb: str, by: str, now: datetime, **data: str
+) -> None:
     place = schedule.project_id
     row = AuditRow(by, f"schedule.{verb}", "schedule", str(schedule), dict(data), place)
-    audit_append([row], now=now)
+    audit_append(writes, [row], now=now)

@@ -9,6 +9,7 @@ from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import WAITING_RETRY, Phase, RetryState, Status, phase_of
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedChain, LockedSession, database_now, lock_chains
 from sessions_app.services.chains.decisions import decisions_cancel
 from sessions_app.services.chains.settle import End, settle_locked
@@ -34,7 +35,7 @@ def chains_cancel(
     `Conflict` for a chain that ended otherwise, `NotFound` for an unknown one. The others are
     cancelled all the same. A `dry_run` returns the same and cancels nothing.
     """
-    with atomic_step("cancel"):
+    with atomic_step("cancel") as writes:
         chains = lock_chains(root_ids)
         now = database_now()
         refusals = {root_id: _refusal(chains.get(root_id)) for root_id in root_ids}
@@ -45,9 +46,10 @@ def chains_cancel(
             for root_id, chain in chains.items()
             if refusals[root_id] is None and not _is_cancelled(chain)
         ]
-        sessions_change([Change(c.root, {"cancel_requested_at": now}) for c in begun], now=now)
-        _stop([chain.tip._replace(cancel_requested_at=now) for chain in begun], by, now)
-        audit_append([_audit(chain, by) for chain in begun], now=now)
+        requested = [Change(chain.root, {"cancel_requested_at": now}) for chain in begun]
+        sessions_change(writes, requested, now=now)
+        _stop(writes, [c.tip._replace(cancel_requested_at=now) for c in begun], by, now)
+        audit_append(writes, [_audit(chain, by) for chain in begun], now=now)
     return refusals
 
 
@@ -77,7 +79,7 @@ def _audit(chain: LockedChain, by: str) -> AuditRow:
     return AuditRow(by, "session.cancel", "session", str(root.id), data, root.project_id, root.id)
 
 
-def _stop(tips: Sequence[LockedSession], by: str, now: datetime) -> None:
+def _stop(writes: Writes, tips: Sequence[LockedSession], by: str, now: datetime) -> None:
     message = f"cancelled by {by}"
     waiting = [tip for tip in tips if tip.retry_state in WAITING_RETRY]
     unaccepted = [
@@ -92,10 +94,10 @@ def _stop(tips: Sequence[LockedSession], by: str, now: datetime) -> None:
     ]
     slots = decisions_cancel([tip.id for tip in waiting]) if waiting else {}
     end = End(Termination(status="cancelled"), message=message, columns={"fencing_token": None})
-    settle_locked([(tip, end) for tip in unaccepted], now=now)
+    settle_locked(writes, [(tip, end) for tip in unaccepted], now=now)
     changes = [_no_retry(tip, by) for tip in waiting]
     changes += [_terminating(tip, message, now) for tip in running]
-    sessions_change(changes, now=now)
+    sessions_change(writes, changes, now=now)
     slots_release([(tip.queue_id, slots[tip.id]) for tip in waiting if tip.id in slots], now=now)
     if running:
         wakeups.work_after_commit()

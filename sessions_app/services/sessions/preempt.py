@@ -9,8 +9,9 @@ from sessions_app import wakeups
 from sessions_app.core.errors import Conflict, DomainError, NotFound
 from sessions_app.core.states import Phase, Status, phase_of
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes
 from sessions_app.locks import LockedSession, database_now, lock_sessions
-from sessions_app.services.sessions.unlease import sessions_unlease
+from sessions_app.services.sessions.unlease import Handback, sessions_unlease
 from sessions_app.services.write.audit import AuditRow, audit_append
 from sessions_app.services.write.transitions import Change, Event, sessions_change
 
@@ -47,7 +48,7 @@ def sessions_preempt(
     has ended, `NotFound` for an unknown one. The others are preempted all the same. A `dry_run`
     returns the same and preempts nothing.
     """
-    with atomic_step("preempt"):
+    with atomic_step("preempt") as writes:
         locked = {session.id: session for session in lock_sessions(session_ids)}
         refusals = {each: _refusal(locked.get(each)) for each in session_ids}
         if dry_run:
@@ -58,8 +59,8 @@ def sessions_preempt(
             if refusals[session.id] is None and session.preempt_requested_at is None
         ]
         now = database_now()
-        preempt_locked(chosen, by=by, reason=reason, now=now)
-        audit_append([_audit(session, by, reason) for session in chosen], now=now)
+        preempt_locked(writes, chosen, by=by, reason=reason, now=now)
+        audit_append(writes, [_audit(session, by, reason) for session in chosen], now=now)
     return refusals
 
 
@@ -74,6 +75,7 @@ class WayGiven(NamedTuple):
 
 
 def preempt_locked(
+    writes: Writes,
     sessions: Sequence[LockedSession],
     *,
     by: str,
@@ -93,14 +95,15 @@ def preempt_locked(
     running = [session for session in sessions if session.accepted_at is not None]
     unaccepted = [session for session in sessions if session.accepted_at is None]
     sessions_change(
+        writes,
         [_stopping(each, by, messages[each.id], now, given.get(each.id)) for each in running],
         now=now,
     )
     if running:
         wakeups.work_after_commit()
     if unaccepted:
-        event = "session.lease_returned"
-        sessions_unlease(unaccepted, event=event, reason=messages, counted=False, now=now)
+        handback = Handback("session.lease_returned", messages, counted=False)
+        sessions_unlease(writes, unaccepted, handback, now=now)
     return Preempted(len(running), len(unaccepted))
 
 

@@ -30,7 +30,7 @@ def sessions_set_priority(
     session that does not wait, `NotFound` for an unknown one. The others are changed all the same.
     A `dry_run` returns the same and changes nothing.
     """
-    with atomic_step("priority"):
+    with atomic_step("priority") as writes:
         sessions, now = lock_sessions_now(session_ids)
         locked = {session.id: session for session in sessions}
         refusals = {each: _refusal(locked.get(each)) for each in session_ids}
@@ -41,8 +41,9 @@ def sessions_set_priority(
             for session in sessions
             if refusals[session.id] is None and unfolded(session.priority).within != priority
         ]
-        sessions_change([_change(session, priority, by) for session in chosen], now=now)
-        audit_append([_audit(session, priority, by) for session in chosen], now=now)
+        changes = [_change(session, priority, by) for session in chosen]
+        sessions_change(writes, changes, now=now)
+        audit_append(writes, [_audit(session, priority, by) for session in chosen], now=now)
     return refusals
 
 

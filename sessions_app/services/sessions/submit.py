@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from uuid_utils.compat import uuid7
 
 from retry.policies.limits import stored_number
@@ -19,8 +19,8 @@ from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase
 from sessions_app.core.time_limits import LIMITED, Times, times_within
 from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
-from sessions_app.db.deferred import closing
 from sessions_app.db.steps import atomic_step
+from sessions_app.db.writes import Writes, atomic_writes
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.locks.priority_classes import Named
 from sessions_app.models import Session
@@ -84,7 +84,7 @@ class _OvertakenError(Exception):
 
 
 def _submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
-    with atomic_step("submit"):
+    with atomic_step("submit") as writes:
         freezer = PolicyFreezer(placed.queue for placed in wanted)
         policies = chains_policies({placed.asked for placed in wanted})
         unfit = unfits([_asked_for(placed) for placed in wanted])
@@ -96,8 +96,8 @@ def _submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
         ]
         resolved = dependencies_resolve([_item(root) for root in roots])
         roots = _refused_by(resolved.refusals, [_blocked(root, resolved) for root in roots])
-        roots, created = _insert_within_quotas(roots, resolved)
-        _depend(roots, created, resolved)
+        roots, created = _insert_within_quotas(writes, roots, resolved)
+        _depend(writes, roots, created, resolved)
         known = _known([r for r in roots if isinstance(r, Refused) or r.id not in created])
     return [_outcome(root, created, known) for root in roots]
 
@@ -133,7 +133,7 @@ def _refused_by(refusals: Mapping[UUID, DomainError], roots: Roots) -> Roots:
     ]
 
 
-def _depend(roots: Roots, created: set[UUID], resolved: Resolved) -> None:
+def _depend(writes: Writes, roots: Roots, created: set[UUID], resolved: Resolved) -> None:
     """Store the dependencies of the chains that were inserted. Cancel those that never begin."""
     new = [root for root in _accepted(roots) if root.depends_on and root.id in created]
     if not new:
@@ -145,27 +145,29 @@ def _depend(roots: Roots, created: set[UUID], resolved: Resolved) -> None:
     dependencies_insert([each for root in new for each in root.depends_on])
     unmet = [root.id for root in new if resolved.unmet(root.id)]
     if unmet:
-        dependants_judge(unmet)
+        dependants_judge(writes, unmet)
 
 
-def _insert_within_quotas(roots: Roots, resolved: Resolved) -> tuple[Roots, set[UUID]]:
+def _insert_within_quotas(
+    writes: Writes, roots: Roots, resolved: Resolved
+) -> tuple[Roots, set[UUID]]:
     """Insert the roots that have room. Return all roots with refusals, and the ids inserted.
 
-    The counters are changed last, so that nobody waits for us. If somebody takes the room in
-    between, we try again.
+    The counters are changed last, so that nobody waits for us: at the end of a savepoint. If
+    somebody takes the room in between, it is undone and tried again.
     """
     limited: set[int] = set()
     for _ in range(_TRIES):
         quotas = quotas_read({each.project_id for each in roots}, waiting=True, live=True)
         limited = quotas.projects
         if not limited:
-            return roots, _insert(_accepted(roots), limited)
+            return roots, _insert(writes, _accepted(roots), limited)
         let_in = _let_in(roots, quotas)
         without_room = [each.id for each in let_in if isinstance(each, Refused)]
         let_in = _refused_by(resolved.refuse_with(without_room), let_in)
         try:
-            with transaction.atomic(), closing():
-                return let_in, _insert(_accepted(let_in), limited)
+            with atomic_writes() as attempt:
+                return let_in, _insert(attempt, _accepted(let_in), limited)
         except UsageFull:
             continue
     # Too busy: the room was never free for as long as an insert takes.
@@ -174,7 +176,7 @@ def _insert_within_quotas(roots: Roots, resolved: Resolved) -> tuple[Roots, set[
         root.refused(busy) if isinstance(root, Root) and root.project_id in limited else root
         for root in roots
     ]
-    return rest, _insert(_accepted(rest), set())
+    return rest, _insert(writes, _accepted(rest), set())
 
 
 def _accepted(roots: Roots) -> list[Root]:
@@ -322,7 +324,7 @@ _INSERT_SPECS = f"""
 """
 
 
-def _insert(roots: Sequence[Root], limited: set[int]) -> set[UUID]:
+def _insert(writes: Writes, roots: Sequence[Root], limited: set[int]) -> set[UUID]:
     """Insert roots whose `creation_id` is new, with their specification and first event.
 
     Sessions of `limited` projects are counted, up to the quotas. Return the ids inserted.
@@ -338,11 +340,15 @@ def _insert(roots: Sequence[Root], limited: set[int]) -> set[UUID]:
     now = created[new[0].id]  # one statement created them all
     _insert_specs(new)
     facts = submitted_facts({})
-    events_append([EventRow(r, 1, "session.submitted", _told(r, facts)) for r in new], now=now)
+    events = [EventRow(root, 1, "session.submitted", _told(root, facts)) for root in new]
+    events_append(writes, events, now=now)
     usage_note(
-        Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
-        for root in new
-        if root.project_id in limited
+        writes,
+        [
+            Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
+            for root in new
+            if root.project_id in limited
+        ],
     )
     wakeups.work_after_commit()
     return set(created)

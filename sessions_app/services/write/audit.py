@@ -13,7 +13,7 @@ from django.db import connection
 
 from sessions_app.audit.context import ENGINE, TASK, current
 from sessions_app.db.bulk import array, json_array, json_text
-from sessions_app.db.writes import write
+from sessions_app.db.writes import Writes
 from sessions_app.locks import CLAIM_DISPATCHES
 from sessions_app.models.audit import DISPATCH
 
@@ -64,16 +64,16 @@ _DISPATCHED = """
 _FORGET = f"DELETE FROM sessions_app_automaticdispatch WHERE id IN ({CLAIM_DISPATCHES})"
 
 
-def audit_append(rows: Sequence[AuditRow], *, now: datetime) -> None:
-    """Write audit entries in the caller's transaction.
+def audit_append(writes: Writes, rows: Sequence[AuditRow], *, now: datetime) -> None:
+    """Write audit entries.
 
     People's acts take one statement, dispatches by the engine another; mostly there is one kind.
     """
     dispatched = [row for row in rows if (row.actor, row.action) == (ENGINE, DISPATCH)]
     if dispatched:
-        _dispatched(dispatched, now)
+        _dispatched(writes, dispatched, now)
     if len(dispatched) < len(rows):
-        _acts([row for row in rows if (row.actor, row.action) != (ENGINE, DISPATCH)], now)
+        _acts(writes, [row for row in rows if (row.actor, row.action) != (ENGINE, DISPATCH)], now)
 
 
 def dispatches_forget(before: datetime, limit: int) -> int:
@@ -83,8 +83,8 @@ def dispatches_forget(before: datetime, limit: int) -> int:
         return int(cursor.rowcount)
 
 
-def _dispatched(rows: Sequence[AuditRow], now: datetime) -> None:
-    write(
+def _dispatched(writes: Writes, rows: Sequence[AuditRow], now: datetime) -> None:
+    writes.add(
         _DISPATCHED,
         [
             now,
@@ -97,9 +97,9 @@ def _dispatched(rows: Sequence[AuditRow], now: datetime) -> None:
     )
 
 
-def _acts(rows: Sequence[AuditRow], now: datetime) -> None:
+def _acts(writes: Writes, rows: Sequence[AuditRow], now: datetime) -> None:
     context = current()
-    write(
+    writes.add(
         _APPEND,
         [
             now,

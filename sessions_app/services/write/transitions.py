@@ -21,7 +21,7 @@ from sessions_app.core.columns import SESSION
 from sessions_app.core.fold import FACTS
 from sessions_app.core.states import EVENT_TYPES, Status
 from sessions_app.db.bulk import array, copy_text, from_array, json_array, unnested
-from sessions_app.db.writes import write
+from sessions_app.db.writes import Writes
 from sessions_app.eventlog.reading import QUIET, RETRY_EVENTS
 from sessions_app.services.write.usage import Move, usage_note
 from sessions_app.wakeups import ended_after_commit, webhooks_after_commit
@@ -93,6 +93,7 @@ class EventRow(NamedTuple):
 
 
 def sessions_change(
+    writes: Writes,
     changes: Sequence[Change],
     *,
     now: datetime,
@@ -102,7 +103,7 @@ def sessions_change(
     """Apply changes to sessions that the caller has locked, in its transaction.
 
     Events in `beside`, of sessions that the caller has just created, are written with theirs. The
-    counters of their projects are updated; with `within_quotas` only up to the limits. Raises
+    counters of their projects come last; with `within_quotas` only up to the limits. Raises
     `TransitionNotAllowed` before anything is written if the table forbids a change.
     """
     groups: dict[tuple[str, ...], list[tuple[UUID, dict[str, Any]]]] = defaultdict(list)
@@ -115,9 +116,9 @@ def sessions_change(
         if values:
             groups[tuple(sorted(values))].append((change.session.id, values))
     for columns, members in groups.items():
-        _update(columns, members)
-    events_append([*rows, *beside], now=now)
-    usage_note(_moves(changes, within_quotas))
+        _update(writes, columns, members)
+    events_append(writes, [*rows, *beside], now=now)
+    usage_note(writes, _moves(changes, within_quotas))
     ended = [each.session.root_id for each in changes if each.set.get("retry_state") in _ENDED]
     if ended:
         ended_after_commit(ended)
@@ -172,12 +173,14 @@ def _shown(time: datetime) -> str:
     return time.astimezone(UTC).isoformat()
 
 
-def _update(columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]) -> None:
+def _update(
+    writes: Writes, columns: tuple[str, ...], members: list[tuple[UUID, dict[str, Any]]]
+) -> None:
     parameters = [array(member[0] for member in members)]
     for column in columns:
         pack = json_array if _TYPES[column] == "jsonb" else array
         parameters.append(pack(member[1][column] for member in members))
-    write(_update_of(columns), parameters, rows=len(members))
+    writes.add(_update_of(columns), parameters, rows=len(members))
 
 
 @cache
@@ -209,8 +212,8 @@ _APPEND = """
 """
 
 
-def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
-    """Write events with their numbers, in one statement, or with what is written beside them."""
+def events_append(writes: Writes, rows: Sequence[EventRow], *, now: datetime) -> None:
+    """Write events with their numbers, in one statement; many are copied at once."""
     if not rows:
         return
     webhooks_after_commit()
@@ -221,7 +224,7 @@ def events_append(rows: Sequence[EventRow], *, now: datetime) -> None:
             copy.write(copy_text(_columns(row, now) for row in rows))
     else:
         *values, data = zip(*(_columns(row, now) for row in rows), strict=True)
-        write(_APPEND, [*map(array, values), json_array(data)])
+        writes.add(_APPEND, [*map(array, values), json_array(data)])
 
 
 def _columns(row: EventRow, now: datetime) -> tuple[Any, ...]:

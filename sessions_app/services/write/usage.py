@@ -18,7 +18,7 @@ from django.db import connection
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS, running
 from sessions_app.core.states import Phase
 from sessions_app.db.bulk import array, columns
-from sessions_app.db.deferred import put_off
+from sessions_app.db.writes import Writes
 from sessions_app.locks import Usage, usage_read
 
 ZERO = Decimal(0)
@@ -42,14 +42,12 @@ class Move(NamedTuple):
     guarded: bool = False
 
 
-def usage_note(moves: Iterable[Move]) -> None:
-    """Count moves of sessions that are `limited`, at the end of the step around the caller.
-
-    That is the `closing` block of its transaction; `put_off` finds it in a context variable.
-    """
+def usage_note(writes: Writes, moves: Iterable[Move]) -> None:
+    """Count moves of sessions that are `limited`, last of all `writes`; then it may raise
+    `UsageFull`."""
     moved = [each for each in moves if each.before is not each.after]
     if moved:
-        put_off(_count, moved)
+        writes.last(_count, moved)
 
 
 def _count(moves: list[Move]) -> None:
