@@ -127,7 +127,7 @@ SETTLE = (
         "success-of-a-cancelled-run-counts",
         (
             Edit(
-                "sessions_app.services.chains.settle:_whole",
+                "sessions_app.services.chains.settle:_understood",
                 "if session.cancel_requested_at:",
                 "if session.cancel_requested_at and termination.status != 'terminated':",
             ),
