@@ -1,46 +1,38 @@
 """Admission: which new sessions the quotas have room for."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable
 
 from sessions_app.core.errors import QuotaExceeded
 from sessions_app.core.quotas import PENDING, SESSIONS, WAITING, Held, Quotas, running, spelled
+from sessions_app.services.sessions.new_roots import NewRoot
 
 
-class Applicant(NamedTuple):
-    """A session to be created; `spec` has the fields of `SessionSpec`."""
-
-    project_id: int
-    creation_id: str
-    spec: Mapping[str, Any]
-
-
-def admission_refusals(
-    applicants: Iterable[Applicant], quotas: Quotas, known: Collection[tuple[int, str]]
-) -> list[QuotaExceeded | None]:
-    """Return the refusal of each applicant, None for those admitted; first come, first served.
+def roots_admit(
+    roots: Iterable[NewRoot], quotas: Quotas, known: Collection[tuple[int, str]]
+) -> None:
+    """Refuse the roots for which the quotas have no room; first come, first served.
 
     `known` are the projects and `creation_id`s of existing sessions, which need no room.
     """
     seen = set(known)
-    return [_refusal(each, quotas, seen) for each in applicants]
+    for root in roots:
+        name = root.project_id, root.creation_id
+        if name in seen or root.project_id not in quotas.projects:
+            continue
+        if (held := _held(root, quotas)) is not None:
+            root.refusal = _exceeded(held)
+            continue
+        seen.add(name)
+        quotas.take(root.project_id, WAITING)
 
 
-def _refusal(
-    applicant: Applicant, quotas: Quotas, seen: set[tuple[int, str]]
-) -> QuotaExceeded | None:
-    project_id, creation_id, spec = applicant
-    if (project_id, creation_id) in seen or project_id not in quotas.projects:
-        return None
+def _held(root: NewRoot, quotas: Quotas) -> Held | None:
+    """Return the quota that is in the way, if one is."""
+    spec = root.placed.submission.spec
     live = running(spec["resources"], spec["cluster_size"])
     # Sessions wait for quotas on live ones, unless they could never fit.
     del live[SESSIONS]
-    held = quotas.held(project_id, WAITING) or quotas.never(project_id, live)
-    if held is not None:
-        return _exceeded(held)
-    seen.add((project_id, creation_id))
-    quotas.take(project_id, WAITING)
-    return None
+    return quotas.held(root.project_id, WAITING) or quotas.never(root.project_id, live)
 
 
 def _exceeded(held: Held) -> QuotaExceeded:

@@ -5,8 +5,7 @@ ended already is seen here; the rest is left to `services/chains/dependants.py`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -14,9 +13,7 @@ from django.db import connection
 from sessions_app.core.dependencies import (
     OUTCOMES,
     Parent,
-    Wanted,
     in_circles,
-    is_met,
     parent_logged,
     refused_with,
 )
@@ -25,153 +22,96 @@ from sessions_app.core.states import RetryState
 from sessions_app.db.bulk import array, arrays, inserted, unnested
 from sessions_app.eventlog.archived import archived_named, archived_tips
 from sessions_app.locks import share_roots
+from sessions_app.services.sessions.new_roots import Found, NewRoot
 
 MOST_SHOWN = 12
 """Most sessions of a circle that a refusal names."""
 
 
-class Item(NamedTuple):
-    """A submission of a call: the id of its new root, and the digest of its request."""
+def dependencies_resolve(roots: Sequence[NewRoot]) -> None:
+    """Find the chains that new roots wait for, and keep them from ending until the commit.
 
-    id: UUID
-    project_id: int
-    creation_id: str | None
-    digest: str
-    depends_on: tuple[Wanted, ...]
-    on_failure: str
-    refused: bool
-
-
-class Found(NamedTuple):
-    """A dependency of a new chain, as it is stored."""
-
-    root_id: UUID
-    place: int
-    when: str
-    parent: Parent
-
-    @property
-    def met(self) -> bool | None:
-        """Return whether it is met; None if nobody knows yet."""
-        return is_met(self.when, self.parent.outcome) if self.parent.outcome else None
-
-
-@dataclass(slots=True)
-class Resolved:
-    """The dependencies of the submissions of one call, by the ids of their new roots."""
-
-    found: dict[UUID, list[Found]] = field(default_factory=dict)
-    refusals: dict[UUID, InvalidInput] = field(default_factory=dict)
-    _items: dict[UUID, Item] = field(default_factory=dict)
-
-    @property
-    def inside(self) -> dict[UUID, list[UUID]]:
-        """Return which new chains wait for other new chains of the call."""
-        return {
-            root_id: [each.parent.root_id for each in found if each.parent.root_id in self._items]
-            for root_id, found in self.found.items()
-        }
-
-    def blocked(self, root_id: UUID) -> bool:
-        """Return whether the chain has to wait, or will never begin."""
-        found = self.found.get(root_id)
-        return found is not None and (self.unmet(root_id) or any(d.met is None for d in found))
-
-    def unmet(self, root_id: UUID) -> bool:
-        """Return whether the chain is cancelled at once, for what it waits for ended otherwise."""
-        found = self.found.get(root_id)
-        if found is None or self._items[root_id].on_failure != "cancel":
-            return False
-        return any(each.met is False for each in found)
-
-    def refuse_with(self, refused: Iterable[UUID]) -> dict[UUID, InvalidInput]:
-        """Return the refusals of those that depend on refused ones, also through others."""
-        return {
-            root_id: InvalidInput({"depends_on": [f"{_named(self._items[on])} is refused"]})
-            for root_id, on in refused_with(self.inside, refused).items()
-        }
-
-
-def _named(item: Item) -> str:
-    return repr(item.creation_id)
-
-
-def dependencies_resolve(items: Sequence[Item]) -> Resolved:
-    """Find the chains that submissions wait for, and keep them from ending until the commit.
-
-    No statement if there are no dependencies; else three, and three more if some are in the log
-    only. A `creation_id` that the call itself has is not looked for in the log.
+    What names an unknown chain, itself, or what is refused is refused. No statement if there are no
+    dependencies; else three, and three more if some are in the log only. A `creation_id` that the
+    call itself has is not looked for in the log.
     """
-    if not any(each.depends_on for each in items):
-        return Resolved()
-    resolved = Resolved(_items={each.id: each for each in items})
-    # Of several items with one id the first that is not refused becomes the session.
-    new: dict[tuple[int, str], Item] = {}
-    for each in sorted(items, key=lambda item: item.refused):
-        if each.creation_id is not None:
-            new.setdefault((each.project_id, each.creation_id), each)
-    names = {(i.project_id, name.session) for i in items for name in i.depends_on}
-    parents = _parents(names, new)
-    _refuse_circles(items, new, parents, resolved)
-    for each in items:
-        if each.depends_on and not each.refused and each.id not in resolved.refusals:
-            _resolve(each, new, parents, resolved)
-    resolved.refusals |= resolved.refuse_with(
-        {each.id for each in items if each.refused} | resolved.refusals.keys()
-    )
-    return resolved
+    if not any(root.placed.submission.depends_on for root in roots):
+        return
+    # Of several roots with one id the first that is not refused becomes the session.
+    new: dict[_Name, NewRoot] = {}
+    for root in sorted(roots, key=lambda each: each.refusal is not None):
+        if root.placed.submission.creation_id is not None:
+            new.setdefault((root.project_id, root.creation_id), root)
+    parents = _parents({name for root in roots for name in _names(root)}, new)
+    _refuse_circles(roots, new, parents)
+    for root in roots:
+        if root.refusal is None and root.placed.submission.depends_on:
+            _resolve(root, new, parents)
+    refuse_dependants(roots)
 
 
-_Names = Mapping[tuple[int, str], Any]
+def refuse_dependants(roots: Sequence[NewRoot]) -> None:
+    """Refuse the roots that depend on refused ones of the same call, also through others."""
+    ours = {root.id: root for root in roots}
+    graph = {root.id: [each.id for each in inside(root, ours)] for root in roots}
+    refused = [root.id for root in roots if root.refusal is not None]
+    for root_id, on in refused_with(graph, refused).items():
+        text = f"{ours[on].placed.submission.creation_id!r} is refused"
+        ours[root_id].refusal = InvalidInput({"depends_on": [text]})
+
+
+def inside(root: NewRoot, ours: Mapping[UUID, NewRoot]) -> list[NewRoot]:
+    """Return which roots of the same call a root waits for."""
+    parents = (each.parent.root_id for each in root.depends_on)
+    return [ours[parent] for parent in parents if parent in ours]
+
+
+_Name = tuple[int, str]
+"""A project, and an id or a `creation_id` in it."""
+
+
+def _names(root: NewRoot) -> list[_Name]:
+    return [(root.project_id, wanted.session) for wanted in root.placed.submission.depends_on]
 
 
 def _refuse_circles(
-    items: Sequence[Item], new: Mapping[tuple[int, str], Item], parents: _Names, resolved: Resolved
+    roots: Sequence[NewRoot], new: Mapping[_Name, NewRoot], parents: Collection[_Name]
 ) -> None:
-    graph = {
-        (item.project_id, name): [(item.project_id, wanted.session) for wanted in item.depends_on]
-        for (_, name), item in new.items()
-        if (item.project_id, name) not in parents
-    }
+    graph = {name: _names(root) for name, root in new.items() if name not in parents}
     circles = in_circles(graph)
-    for item in items:
-        circle = circles.get((item.project_id, item.creation_id or ""))
-        if circle is not None:
+    for root in roots:
+        circle = circles.get((root.project_id, root.creation_id))
+        if circle is not None and root.refusal is None:
             names = [name for _, name in circle]
             text = " -> ".join(names[:MOST_SHOWN] + ["..."] * (len(names) > MOST_SHOWN))
-            itself = "" if item.creation_id in names else "what waits for "
-            problem = InvalidInput({"depends_on": [f"waits for {itself}itself: {text}"]})
-            resolved.refusals[item.id] = problem
+            itself = "" if root.creation_id in names else "what waits for "
+            root.refusal = InvalidInput({"depends_on": [f"waits for {itself}itself: {text}"]})
 
 
-def _resolve(
-    item: Item,
-    new: Mapping[tuple[int, str], Item],
-    parents: Mapping[tuple[int, str], Parent],
-    resolved: Resolved,
-) -> None:
+def _resolve(root: NewRoot, new: Mapping[_Name, NewRoot], parents: Mapping[_Name, Parent]) -> None:
     found: dict[UUID, Found] = {}
     errors: dict[str, list[str]] = {}
-    for place, wanted in enumerate(item.depends_on):
-        name = item.project_id, wanted.session
-        parent, inside = parents.get(name), new.get(name)
+    for place, wanted in enumerate(root.placed.submission.depends_on):
+        name = root.project_id, wanted.session
+        parent, other = parents.get(name), new.get(name)
         problem = ""
-        if parent is None and inside is None:
+        if parent is None and other is None:
             problem = f"no session of this project has the id or creation_id {wanted.session!r}"
-        elif parent is not None and inside is not None and inside.digest != parent.digest:
+        elif parent is not None and other is not None and other.digest != parent.digest:
             problem = f"{wanted.session!r} is refused"
-        parent = parent or (inside and Parent(inside.id, wanted.session))
+        if parent is None and other is not None:
+            parent = Parent(other.id, wanted.session)
         if parent is not None and parent.root_id in found:
             first = found[parent.root_id].place
             problem = f"is of the same chain as depends_on[{first}]"
         if problem or parent is None:
             errors[f"depends_on[{place}].session"] = [problem]
         else:
-            found[parent.root_id] = Found(item.id, place, wanted.when, parent)
+            found[parent.root_id] = Found(root.id, place, wanted.when, parent)
     if errors:
-        resolved.refusals[item.id] = InvalidInput(errors)
+        root.refusal = InvalidInput(errors)
     else:
-        resolved.found[item.id] = list(found.values())
+        root.depends_on = list(found.values())
 
 
 _NAMED = """

@@ -1,20 +1,18 @@
 """Submit: the first attempts of new chains, one or a thousand in the same few statements."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
-from uuid_utils.compat import uuid7
 
 from retry.policies.limits import stored_number
 from sessions_app import wakeups
 from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
 from sessions_app.core.priorities import folded
-from sessions_app.core.quotas import Quotas
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase
 from sessions_app.core.time_limits import LIMITED, Times, times_within
@@ -24,25 +22,27 @@ from sessions_app.db.writes import Writes, atomic_writes
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.locks.priority_classes import Named
 from sessions_app.models import Session
-from sessions_app.selectors.fitting import Asked, Unfit, unfits
+from sessions_app.selectors.fitting import Asked, unfits
 from sessions_app.services.chains.children import submitted_facts
 from sessions_app.services.chains.dependants import dependants_judge
 from sessions_app.services.resources.policy_names import chains_policies
 from sessions_app.services.resources.priority_classes import ranks_named
 from sessions_app.services.secrets.stored import environ_read, environ_stored
-from sessions_app.services.sessions.admission import Applicant, admission_refusals
+from sessions_app.services.sessions.admission import roots_admit
 from sessions_app.services.sessions.dependencies import (
-    Item,
-    Resolved,
     dependencies_insert,
     dependencies_resolve,
     dependencies_told,
+    inside,
+    refuse_dependants,
 )
 from sessions_app.services.sessions.frozen_policies import PolicyFreezer
-from sessions_app.services.sessions.new_roots import Refused, Root, Roots
+from sessions_app.services.sessions.new_roots import NewRoot
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.write.transitions import EventRow, events_append
 from sessions_app.services.write.usage import Move, UsageFull, usage_note
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,117 +85,44 @@ class _OvertakenError(Exception):
 
 def _submit(wanted: Sequence[Placed]) -> list[Submitted | DomainError]:
     with atomic_step("submit") as writes:
-        freezer = PolicyFreezer(placed.queue for placed in wanted)
-        policies = chains_policies({placed.asked for placed in wanted})
-        unfit = unfits([_asked_for(placed) for placed in wanted])
-        named = [_class_named(placed) for placed in wanted]
-        ranks = ranks_named({each for each in named if each})
-        roots = [
-            _root(placed, freezer, policies[placed.asked], why, ranks[name] if name else 0)
-            for placed, why, name in zip(wanted, unfit, named, strict=True)
-        ]
-        resolved = dependencies_resolve([_item(root) for root in roots])
-        roots = _refused_by(resolved.refusals, [_blocked(root, resolved) for root in roots])
-        roots, created = _insert_within_quotas(writes, roots, resolved)
-        _depend(writes, roots, created, resolved)
-        known = _known([r for r in roots if isinstance(r, Refused) or r.id not in created])
-    return [_outcome(root, created, known) for root in roots]
+        roots = [NewRoot(placed) for placed in wanted]
+        _freeze(roots)
+        dependencies_resolve(roots)
+        _insert_within_quotas(writes, roots)
+        _depend(writes, roots)
+        known = _known([root for root in roots if not root.inserted])
+    return [_outcome(root, known) for root in roots]
 
 
 _TRIES = 5
 
 
-def _item(root: Root | Refused) -> Item:
-    asked, refused = root.placed.submission, isinstance(root, Refused)
-    return Item(
-        root.id,
-        root.project_id,
-        asked.creation_id,
-        root.digest,
-        asked.depends_on,
-        asked.on_dependency_failure,
-        refused,
-    )
-
-
-def _blocked(root: Root | Refused, resolved: Resolved) -> Root | Refused:
-    found = resolved.found.get(root.id)
-    if not found or isinstance(root, Refused):
-        return root
-    phase = Phase.BLOCKED if resolved.blocked(root.id) else Phase.WAITING
-    return replace(root, phase=phase, depends_on=found)
-
-
-def _refused_by(refusals: Mapping[UUID, DomainError], roots: Roots) -> Roots:
-    return [
-        root.refused(refusals[root.id]) if isinstance(root, Root) and root.id in refusals else root
-        for root in roots
-    ]
-
-
-def _depend(writes: Writes, roots: Roots, created: set[UUID], resolved: Resolved) -> None:
-    """Store the dependencies of the chains that were inserted. Cancel those that never begin."""
-    new = [root for root in _accepted(roots) if root.depends_on and root.id in created]
-    if not new:
-        return
-    inside = resolved.inside
-    if not all(created.issuperset(inside[root.id]) for root in new):
-        raise _OvertakenError
-    wakeups.awaited_after_commit()
-    dependencies_insert([each for root in new for each in root.depends_on])
-    unmet = [root.id for root in new if resolved.unmet(root.id)]
-    if unmet:
-        dependants_judge(writes, unmet)
-
-
-def _insert_within_quotas(
-    writes: Writes, roots: Roots, resolved: Resolved
-) -> tuple[Roots, set[UUID]]:
-    """Insert the roots that have room. Return all roots with refusals, and the ids inserted.
-
-    The counters are changed last, so that nobody waits for us: at the end of a savepoint. If
-    somebody takes the room in between, it is undone and tried again.
-    """
-    limited: set[int] = set()
-    for _ in range(_TRIES):
-        quotas = quotas_read({each.project_id for each in roots}, waiting=True, live=True)
-        limited = quotas.projects
-        if not limited:
-            return roots, _insert(writes, _accepted(roots), limited)
-        let_in = _let_in(roots, quotas)
-        without_room = [each.id for each in let_in if isinstance(each, Refused)]
-        let_in = _refused_by(resolved.refuse_with(without_room), let_in)
+def _freeze(roots: Sequence[NewRoot]) -> None:
+    """Find what each chain keeps from its beginning. Refuse what the rules of now forbid."""
+    freezer = PolicyFreezer(root.placed.queue for root in roots)
+    policies = chains_policies({root.placed.asked for root in roots})
+    unfit = unfits([_asked_for(root.placed) for root in roots])
+    named = [_class_named(root.placed) for root in roots]
+    ranks = ranks_named({each for each in named if each})
+    for root, name, why in zip(roots, named, unfit, strict=True):
+        asked = root.placed.submission
         try:
-            with atomic_writes() as attempt:
-                return let_in, _insert(attempt, _accepted(let_in), limited)
-        except UsageFull:
-            continue
-    # Too busy: the room was never free for as long as an insert takes.
-    busy = Conflict("too many sessions are submitted to this project at the same time; try again")
-    rest = [
-        root.refused(busy) if isinstance(root, Root) and root.project_id in limited else root
-        for root in roots
-    ]
-    return rest, _insert(writes, _accepted(rest), set())
+            root.policy, root.policy_text = freezer.freeze(root.project_id, asked.retry_policy)
+            root.policies = _or_refuse(policies[root.placed.asked])
+            root.rank = _or_refuse(ranks[name]) if name else 0
+            if why is not None and why.field and freezer.refuses_unfittable(root.project_id):
+                raise InvalidInput({why.field: [why.why]})
+            root.times = _times(root.placed)
+            doubts = freezer.warnings(root.placed, root.policy)
+            root.warnings = (*doubts, *([why.why] if why else []))
+        except InvalidInput as error:
+            root.refusal = error
 
 
-def _accepted(roots: Roots) -> list[Root]:
-    return [root for root in roots if isinstance(root, Root)]
-
-
-def _let_in(roots: Roots, quotas: Quotas) -> Roots:
-    """Return the roots, with a refusal in place of those without room."""
-    accepted = _accepted(roots)
-    known = _known([root for root in accepted if root.placed.submission.creation_id])
-    applicants = [
-        Applicant(r.project_id, r.creation_id, r.placed.submission.spec) for r in accepted
-    ]
-    refusals = iter(admission_refusals(applicants, quotas, known))
-    return [_unless(next(refusals), root) if isinstance(root, Root) else root for root in roots]
-
-
-def _unless(refusal: DomainError | None, root: Root) -> Root | Refused:
-    return root if refusal is None else root.refused(refusal)
+def _or_refuse(value: Value | InvalidInput) -> Value:
+    if isinstance(value, InvalidInput):
+        raise value
+    return value
 
 
 def _asked_for(placed: Placed) -> Asked:
@@ -208,37 +135,64 @@ def _class_named(placed: Placed) -> Named | None:
     return Named(placed.project_id, placed.owner_id, name) if name else None
 
 
-def _root(
-    placed: Placed,
-    freezer: PolicyFreezer,
-    policies: list[str] | InvalidInput,
-    unfit: Unfit | None,
-    rank: int | InvalidInput,
-) -> Root | Refused:
-    digest = placed.submission.digest(placed.queue)
-    try:
-        policy, text = freezer.freeze(placed.project_id, placed.submission.retry_policy)
-        if isinstance(policies, InvalidInput):
-            raise policies
-        if isinstance(rank, InvalidInput):
-            raise rank
-        if unfit is not None and unfit.field and freezer.refuses_unfittable(placed.project_id):
-            raise InvalidInput({unfit.field: [unfit.why]})
-        times = _times(placed)
-    except InvalidInput as error:
-        return Refused(placed, error, digest, uuid7())
-    warnings = (*freezer.warnings(placed, policy), *([unfit.why] if unfit else []))
-    return Root(
-        uuid7(), placed, policy, text, policies, digest, uuid7(), warnings, times, rank=rank
-    )
-
-
 def _times(placed: Placed) -> Times:
     queue, server = placed.queue, settings.REPRISE["scheduling_timeout"]
     return times_within(placed.submission.spec, queue.time_limits, queue.name, scheduling=server)
 
 
-_Source = Callable[[Root], Any]
+def _insert_within_quotas(writes: Writes, roots: Sequence[NewRoot]) -> None:
+    """Insert the roots that have room; refuse the others.
+
+    The counters are changed last, so that nobody waits for us: at the end of a savepoint. If
+    somebody takes the room in between, it is undone and tried again.
+    """
+    accepted = _accepted(roots)
+    limited: set[int] = set()
+    for _ in range(_TRIES):
+        quotas = quotas_read({root.project_id for root in roots}, waiting=True, live=True)
+        limited = quotas.projects
+        if not limited:
+            _insert(writes, accepted, limited)
+            return
+        roots_admit(accepted, quotas, _known([each for each in accepted if each.is_named]))
+        refuse_dependants(roots)
+        try:
+            with atomic_writes() as attempt:
+                _insert(attempt, _accepted(roots), limited)
+            return
+        except UsageFull:
+            for root in accepted:
+                root.refusal, root.inserted = None, False
+    # Too busy: the room was never free for as long as an insert takes.
+    for root in accepted:
+        if root.project_id in limited:
+            root.refusal = Conflict(
+                "too many sessions are submitted to this project at the same time; try again"
+            )
+    refuse_dependants(roots)
+    _insert(writes, _accepted(roots), set())
+
+
+def _accepted(roots: Sequence[NewRoot]) -> list[NewRoot]:
+    return [root for root in roots if root.refusal is None]
+
+
+def _depend(writes: Writes, roots: Sequence[NewRoot]) -> None:
+    """Store the dependencies of the chains that were inserted. Cancel those that never begin."""
+    new = [root for root in roots if root.inserted and root.depends_on]
+    if not new:
+        return
+    ours = {root.id: root for root in roots}
+    if not all(other.inserted for root in new for other in inside(root, ours)):
+        raise _OvertakenError
+    wakeups.awaited_after_commit()
+    dependencies_insert([each for root in new for each in root.depends_on])
+    unmet = [root.id for root in new if root.unmet]
+    if unmet:
+        dependants_judge(writes, unmet)
+
+
+_Source = Callable[[NewRoot], Any]
 
 
 def _asked(name: str) -> _Source:
@@ -324,19 +278,21 @@ _INSERT_SPECS = f"""
 """
 
 
-def _insert(writes: Writes, roots: Sequence[Root], limited: set[int]) -> set[UUID]:
+def _insert(writes: Writes, roots: Sequence[NewRoot], limited: set[int]) -> None:
     """Insert roots whose `creation_id` is new, with their specification and first event.
 
-    Sessions of `limited` projects are counted, up to the quotas. Return the ids inserted.
+    Sessions of `limited` projects are counted, up to the quotas.
     """
     if not roots:
-        return set()
+        return
     with connection.cursor() as cursor:
         cursor.execute(_INSERT, arrays(_GIVEN, roots))
         created = dict(cursor.fetchall())
-    new = [root for root in roots if root.id in created]
+    for root in roots:
+        root.inserted = root.id in created
+    new = [root for root in roots if root.inserted]
     if not new:
-        return set()
+        return
     now = created[new[0].id]  # one statement created them all
     _insert_specs(new)
     facts = submitted_facts({})
@@ -351,10 +307,9 @@ def _insert(writes: Writes, roots: Sequence[Root], limited: set[int]) -> set[UUI
         ],
     )
     wakeups.work_after_commit()
-    return set(created)
 
 
-def _told(root: Root, facts: dict[str, object]) -> dict[str, object]:
+def _told(root: NewRoot, facts: dict[str, object]) -> dict[str, object]:
     """Return the facts of its first event."""
     schedule = root.placed.submission.schedule
     if root.depends_on:
@@ -362,7 +317,7 @@ def _told(root: Root, facts: dict[str, object]) -> dict[str, object]:
     return {**facts, "schedule": schedule} if schedule else facts
 
 
-def _insert_specs(roots: Sequence[Root]) -> None:
+def _insert_specs(roots: Sequence[NewRoot]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, roots))
 
@@ -381,7 +336,7 @@ _REQUEST = ("spec__request_digest", "spec__secret_environ")
 _Known = dict[tuple[int, str], _Found]
 
 
-def _known(roots: Sequence[Root | Refused]) -> _Known:
+def _known(roots: Sequence[NewRoot]) -> _Known:
     """Return the sessions that already have the `creation_id` of these."""
     if not roots:
         return {}
@@ -392,18 +347,18 @@ def _known(roots: Sequence[Root | Refused]) -> _Known:
     return {(project, creation): _Found(*found) for project, creation, *found in rows}
 
 
-def _outcome(root: Root | Refused, created: set[UUID], known: _Known) -> Submitted | DomainError:
-    if isinstance(root, Root) and root.id in created:
+def _outcome(root: NewRoot, known: _Known) -> Submitted | DomainError:
+    if root.inserted:
         return Submitted(root.id, True, root.warnings)
     found = known.get((root.project_id, root.creation_id))
     try:
         if found is not None and found.digest == root.digest and _same_secrets(found, root.placed):
-            warnings = root.warnings if isinstance(root, Root) else ()
+            warnings = () if root.refusal else root.warnings
             return Submitted(found.id, False, warnings or root.placed.submission.warnings)
     except SecretUnreadable as error:
         return error
-    if isinstance(root, Refused):
-        return root.error
+    if root.refusal is not None:
+        return root.refusal
     return Conflict(
         f"creation_id {root.creation_id!r} was used for another request in this project",
         session_id=str(known[root.project_id, root.creation_id].id),
