@@ -209,12 +209,12 @@ def test_a_zero_that_counts_no_errors_changes_nothing(line: str, rank: Rank) -> 
     ],
 )
 def test_a_tool_tells_what_it_was_about(output: str, expected: str) -> None:
-    assert signature(FAILED, output).title == expected
+    assert told(output).title == expected
 
 
 def test_a_long_exception_loses_its_packages_before_its_middle() -> None:
     said = "bad row " * 22
-    title = signature(FAILED, f"com.example.orders.BadRowException: {said}end").title
+    title = told(f"com.example.orders.BadRowException: {said}end").title
     assert title == f"BadRowException: {said}end"
-    shorter = signature(FAILED, "com.example.orders.BadRowException: bad row")
+    shorter = told("com.example.orders.BadRowException: bad row")
     assert shorter.title == "com.example.orders.BadRowException: bad row"
