@@ -10,7 +10,6 @@ from uuid import UUID
 from celery import shared_task
 
 from sessions_app import wakeups
-from sessions_app.api.http.templates import read_template
 from sessions_app.models.webhooks import webhooks_any
 from sessions_app.services.breakers.sweep import breakers_sweep
 from sessions_app.services.budgets.sweep import budgets_sweep
@@ -90,7 +89,7 @@ def fire_schedules() -> int:
     left = firing.next_due()
     while left is not None and left <= 0 and batches < MAX_BATCHES:
         batches += 1
-        step = firing.schedules_fire(read_template)
+        step = firing.schedules_fire()
         fired += step.fired
         left = firing.next_due()
         if not step.claimed:

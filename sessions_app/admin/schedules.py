@@ -22,7 +22,6 @@ from sessions_app.admin.base import (
 )
 from sessions_app.admin.cells import change_url, coming, past
 from sessions_app.admin.theme import themed
-from sessions_app.api.http.templates import read_template
 from sessions_app.api.requests.schedules import Backfill
 from sessions_app.authorization import require_user
 from sessions_app.core.errors import DomainError, NotFound
@@ -157,7 +156,7 @@ class ScheduleAdmin(OwnPage, OperatorAdmin):
         by = require_user(actor_of(request))
         for schedule in chosen:
             try:
-                made = schedule_trigger(schedule, read_template, by=by)
+                made = schedule_trigger(schedule, by=by)
             except DomainError as error:
                 messages.error(request, f"{schedule}: {error.detail}.")
             else:
@@ -214,7 +213,7 @@ def _runs(chosen: Iterable[Schedule], asked: Backfill, *, dry_run: bool, by: Use
     for schedule in chosen:
         try:
             made = schedule_backfill(
-                schedule, read_template, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by
+                schedule, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by
             )
         except DomainError as error:
             found.append(_Run(schedule, [], error.detail))

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ValidationError
 
 from sessions_app.api.http.documents import parse_yaml
 from sessions_app.api.http.problems import field_errors
-from sessions_app.api.http.templates import read_template
 from sessions_app.api.requests.schedules import ScheduleCreate, SchedulePut, Timing
 from sessions_app.core.cadence import MAX_CRON
 from sessions_app.core.errors import Conflict, InvalidInput
@@ -186,7 +185,7 @@ class ScheduleForm(TimesForm):
         made = Schedule(project=project, name=asked.name, template=asked.stored())
         asked.give(made)
         try:
-            self.warnings = schedule_check(made, read_template, by=by)
+            self.warnings = schedule_check(made, by=by)
             saving.schedule_create(made, by=by)
         except InvalidInput as error:
             self.refuse(error)
@@ -205,7 +204,7 @@ class ScheduleForm(TimesForm):
         fields = asked.give(schedule) | {TEMPLATE}
         schedule.template = asked.stored()
         try:
-            self.warnings = schedule_check(schedule, read_template, by=by, fields=fields)
+            self.warnings = schedule_check(schedule, by=by, fields=fields)
             saving.schedule_change(schedule, by=by, fields=fields)
         except InvalidInput as error:
             self.refuse(error)

@@ -8,7 +8,6 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from sessions_app.api.http.templates import read_template
 from sessions_app.authorization import Action, permitted, require_user
 from sessions_app.core.errors import DomainError
 from sessions_app.forms.schedules import ScheduleForm, TimesForm
@@ -143,7 +142,7 @@ def _done(sent: Any, found: Schedule, by: User) -> str:
             saving.schedule_resume(found, by=by)
             return "Resumed. It goes on with its next time."
         case "trigger":
-            made = schedule_trigger(found, read_template, by=by)
+            made = schedule_trigger(found, by=by)
             warned = "".join(f" Warning: {each}." for each in made.warnings)
             return f"The session {made.session_id} is submitted.{warned}"
     return "Nothing was done."

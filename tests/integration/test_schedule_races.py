@@ -7,7 +7,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from sessions_app.api.http.templates import read_template
 from sessions_app.models import Project, Queue, Schedule, Session
 from sessions_app.models.schedules import Overlap
 from sessions_app.services.resources.tenants import project_delete
@@ -19,7 +18,7 @@ from tests.racing import race
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TIMES = 8
-fire = partial(schedules_fire, read_template)
+fire = partial(schedules_fire)
 
 
 def pass_by() -> None:

@@ -10,7 +10,6 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app import wakeups
-from sessions_app.api.http.templates import read_template
 from sessions_app.core.cadence import FAR
 from sessions_app.db import steps
 from sessions_app.locks import database_now
@@ -56,7 +55,7 @@ def pass_by(seconds: float = MINUTE + 1) -> None:
 
 
 def fire() -> Fired:
-    return schedules_fire(read_template)
+    return schedules_fire()
 
 
 def chains() -> list[Session]:

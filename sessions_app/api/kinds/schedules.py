@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
-from sessions_app.api.http.templates import read_template
 from sessions_app.api.kinds.resource import Call, Listing, Resource, each, showing
 from sessions_app.api.render.schedule_render import (
     backfill_json,
@@ -64,7 +63,7 @@ def create(actor: Actor, body: Mapping[str, Any]) -> Saved:
     )
     asked.give(made)
     by = require_user(actor)
-    warnings = schedule_check(made, read_template, by=by)
+    warnings = schedule_check(made, by=by)
     saving.schedule_create(made, by=by, paused=asked.paused)
     return Saved(made, warnings)
 
@@ -96,7 +95,7 @@ def change(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> Saved:
 
 
 def _changed(found: Schedule, by: User, fields: set[str], paused: bool | None) -> Saved:
-    warnings = schedule_check(found, read_template, by=by, fields=fields, paused=paused)
+    warnings = schedule_check(found, by=by, fields=fields, paused=paused)
     saving.schedule_change(found, by=by, fields=fields, paused=paused)
     return Saved(found, warnings)
 
@@ -124,7 +123,7 @@ def resume(actor: Actor, schedule_id: UUID) -> Schedule:
 def trigger(actor: Actor, schedule_id: UUID) -> Submitted:
     """Make one session now, as the schedule's owner."""
     found = _found(actor, schedule_id)
-    return by_hand.schedule_trigger(found, read_template, by=require_user(actor))
+    return by_hand.schedule_trigger(found, by=require_user(actor))
 
 
 def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,9 +131,7 @@ def backfill(actor: Actor, schedule_id: UUID, body: Mapping[str, Any]) -> dict[s
     found = _found(actor, schedule_id)
     asked = Backfill.model_validate(body)
     by, dry_run = require_user(actor), asked.dry_run
-    made = by_hand.schedule_backfill(
-        found, read_template, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by
-    )
+    made = by_hand.schedule_backfill(found, begin=asked.from_, end=asked.to, dry_run=dry_run, by=by)
     return backfill_json(made, dry_run=dry_run)
 
 

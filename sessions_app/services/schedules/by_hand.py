@@ -15,7 +15,7 @@ from sessions_app.locks import database_now
 from sessions_app.locks.resources import lock_schedule
 from sessions_app.models import Schedule
 from sessions_app.selectors.schedules import actors_of, queues_named
-from sessions_app.services.schedules.chains import Maker, Read
+from sessions_app.services.schedules.chains import Maker
 from sessions_app.services.schedules.firing import remember
 from sessions_app.services.schedules.saving import class_check
 from sessions_app.services.sessions.submit import Submitted, sessions_submit
@@ -34,7 +34,7 @@ class Made(NamedTuple):
     error: DomainError | None = None
 
 
-def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
+def schedule_trigger(schedule: Schedule, *, by: User) -> Submitted:
     """Make one chain now, as the schedule's owner, also if it is paused or another one runs.
 
     Its next time stays. Raises `DomainError` if there is no room, or if the owner or the template
@@ -45,7 +45,7 @@ def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
         class_check(locked, by)
         now = database_now()
         locked.by_hand += 1
-        placed = _maker(locked, read).placed(now, more=f":trigger-{locked.by_hand}")
+        placed = _maker(locked).placed(now, more=f":trigger-{locked.by_hand}")
         (outcome,) = sessions_submit([placed])
         if isinstance(outcome, DomainError):
             raise outcome
@@ -56,7 +56,7 @@ def schedule_trigger(schedule: Schedule, read: Read, *, by: User) -> Submitted:
 
 
 def schedule_backfill(
-    schedule: Schedule, read: Read, *, begin: datetime, end: datetime, dry_run: bool, by: User
+    schedule: Schedule, *, begin: datetime, end: datetime, dry_run: bool, by: User
 ) -> list[Made]:
     """Make the chains of all times from `begin` to `end`, as the schedule's owner.
 
@@ -69,7 +69,7 @@ def schedule_backfill(
         now = database_now()
         times = _times(locked, begin, end, now)
         locked.by_hand += 1
-        maker = _maker(locked, read)
+        maker = _maker(locked)
         placed = [maker.placed(time, more=f":backfill-{locked.by_hand}") for time in times]
         ids = [str(each.submission.creation_id) for each in placed]
         if dry_run:
@@ -113,8 +113,8 @@ def _locked(schedule: Schedule) -> Schedule:
     return locked
 
 
-def _maker(schedule: Schedule, read: Read) -> Maker:
-    return Maker(schedule, read, actors_of([schedule.owner_id]), queues_named([schedule]))
+def _maker(schedule: Schedule) -> Maker:
+    return Maker(schedule, actors_of([schedule.owner_id]), queues_named([schedule]))
 
 
 def _audit(

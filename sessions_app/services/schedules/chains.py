@@ -1,9 +1,8 @@
 """What a schedule submits for one of its times."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from sessions_app.authorization import Action, Actor, permitted
@@ -11,14 +10,10 @@ from sessions_app.core.cadence import OF_SCHEDULES, written
 from sessions_app.core.dependencies import Wanted
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput
 from sessions_app.models import Queue, Schedule
-from sessions_app.services.sessions.submission import Placed, Submission
+from sessions_app.services.schedules.templates import template_read
+from sessions_app.services.sessions.submission import Placed
 
 TIME_VARIABLE = "REPRISE_SCHEDULED_TIME"
-Read = Callable[[Mapping[str, Any]], Submission]
-"""Reads a template as a request to create a session. Raises `InvalidInput`.
-
-Doors know the form of requests, so they bring it.
-"""
 
 
 class Maker:
@@ -27,7 +22,6 @@ class Maker:
     def __init__(
         self,
         schedule: Schedule,
-        read: Read,
         owners: Mapping[int, Actor],
         queues: Mapping[tuple[int, str], Queue],
     ) -> None:
@@ -43,7 +37,7 @@ class Maker:
             why = f"no queue {schedule.queue}" if schedule.queue else "no default queue"
             raise InvalidInput({"queue": [f"{why} in project {place}"]})
         self._schedule, self._queue, self._owner_id = schedule, queue, owner.user.pk
-        self._submission = read(schedule.template)
+        self._submission = template_read(schedule.template)
 
     def placed(self, time: datetime, *, more: str = "", after: Sequence[UUID] = ()) -> Placed:
         """Return the submission for a time; `more` ends the id of one that is made by hand.

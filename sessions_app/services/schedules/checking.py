@@ -10,7 +10,7 @@ from sessions_app.core.errors import Conflict, InvalidInput, QuotaExceeded
 from sessions_app.locks import database_now
 from sessions_app.models import Schedule
 from sessions_app.selectors.schedules import actors_of, queues_named
-from sessions_app.services.schedules.chains import Maker, Read
+from sessions_app.services.schedules.chains import Maker
 from sessions_app.services.sessions.submit import session_submit
 
 _DECIDES = frozenset({"template", "queue"})
@@ -19,7 +19,6 @@ _CHECKED = ":check"
 
 def schedule_check(
     schedule: Schedule,
-    read: Read,
     *,
     by: User,
     fields: Collection[str] = _DECIDES,
@@ -37,7 +36,7 @@ def schedule_check(
         return ()
     draft = copy(schedule)
     draft.owner = by
-    placed = Maker(draft, read, actors_of([by.pk]), queues_named([draft])).placed(
+    placed = Maker(draft, actors_of([by.pk]), queues_named([draft])).placed(
         database_now(), more=_CHECKED
     )
     try:

@@ -28,7 +28,7 @@ from sessions_app.selectors.schedules import (
     replacing_due,
     tips_of,
 )
-from sessions_app.services.schedules.chains import Maker, Read, says
+from sessions_app.services.schedules.chains import Maker, says
 from sessions_app.services.schedules.saving import TASK, due_of
 from sessions_app.services.sessions.cancel import chains_cancel
 from sessions_app.services.sessions.submit import Submitted, sessions_submit
@@ -72,7 +72,7 @@ class _Round:
     """Whether there was no room for one of them."""
 
 
-def schedules_fire(read: Read, limit: int = BATCH) -> Fired:
+def schedules_fire(limit: int = BATCH) -> Fired:
     """Make the chains of at most `limit` schedules that are due. Their `next_at` moves with them.
 
     A schedule whose owner or template is no longer good is paused with the reason.
@@ -83,7 +83,7 @@ def schedules_fire(read: Read, limit: int = BATCH) -> Fired:
         now = database_now()
         claimed = claim_schedules(now, limit)
         if claimed:
-            _fire(claimed, read, now, outcomes)
+            _fire(claimed, now, outcomes)
     for outcome, number in outcomes.items():
         SCHEDULE_TIMES.labels(outcome).inc(number)
     return Fired(len(claimed), outcomes)
@@ -109,7 +109,7 @@ def overlaps(tip: Tip) -> bool:
     return tip.phase != Phase.FINAL or tip.retry_state in OVERLAPPING
 
 
-def _fire(claimed: Sequence[Schedule], read: Read, now: datetime, outcomes: Counter[str]) -> None:
+def _fire(claimed: Sequence[Schedule], now: datetime, outcomes: Counter[str]) -> None:
     tips = tips_of([root for each in claimed for root in each.recent if _looks_back(each)])
     owners = actors_of({each.owner_id for each in claimed})
     queues = queues_named(claimed)
@@ -117,7 +117,7 @@ def _fire(claimed: Sequence[Schedule], read: Read, now: datetime, outcomes: Coun
     for each in rounds:
         try:
             _require_success(each.schedule, tips)
-            each.maker = Maker(each.schedule, read, owners, queues)
+            each.maker = Maker(each.schedule, owners, queues)
             _choose(each, tips, now, outcomes)
         except DomainError as error:
             _pause(each, error, now, outcomes)
