@@ -20,7 +20,7 @@ from kombu.transport.base import Message
 
 from reprise.models import NAME_LENGTH, ParkedState, ParkedTask
 from reprise.worker.broker import EXCHANGE, KINDS, PARKED
-from sessions_app.db.bulk import columns
+from sessions_app.db.bulk import SentRows
 from sessions_app.db.writes import atomic_writes
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append
@@ -29,22 +29,6 @@ BATCH = 200
 ANSWER_SECONDS = 10.0
 """Seconds for the queue to answer: a queue without a leader never does."""
 ARGUMENTS_LENGTH = 2_000
-# A message may come twice if its acknowledgement was lost; it then has the row's time of death and
-# changes nothing. A task that was sent again and died again has a later one.
-_COLLECT = """
-    INSERT INTO reprise_parkedtask AS p
-        (task_id, name, arguments, queue, reason, state, first_parked_at, parked_at, times,
-         handled_by, message)
-    SELECT DISTINCT ON (v.task_id) v.task_id, v.name, v.arguments, v.queue, v.reason, 'parked',
-        v.died_at, v.died_at, 1, '', decode(v.message, 'base64')
-    FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[],
-        %s::text[]) AS v(task_id, name, arguments, queue, reason, died_at, message)
-    ORDER BY v.task_id, v.died_at DESC
-    ON CONFLICT (task_id) DO UPDATE SET
-        state = 'parked', parked_at = excluded.parked_at, times = p.times + 1,
-        reason = excluded.reason, handled_at = NULL, handled_by = ''
-    WHERE p.parked_at < excluded.parked_at
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +38,32 @@ class Death:
     queue: str
     reason: str
     at: datetime
+
+
+_DEAD = SentRows[[Message, Death]](
+    ("task_id", "text", lambda message, _: _task_id(message)),
+    ("name", "text", lambda message, _: _text(_header(message, "task") or "(not a task)")),
+    ("arguments", "text", lambda message, _: _text(_arguments(message), ARGUMENTS_LENGTH)),
+    ("queue", "text", lambda _, death: _text(death.queue)),
+    ("reason", "text", lambda _, death: _text(death.reason, 64)),
+    ("died_at", "timestamptz", lambda _, death: death.at),
+    ("message", "text", lambda message, _: base64.b64encode(_frozen(message)).decode()),
+)
+# A message may come twice if its acknowledgement was lost; it then has the row's time of death and
+# changes nothing. A task that was sent again and died again has a later one.
+_COLLECT = f"""
+    INSERT INTO reprise_parkedtask AS p
+        (task_id, name, arguments, queue, reason, state, first_parked_at, parked_at, times,
+         handled_by, message)
+    SELECT DISTINCT ON (v.task_id) v.task_id, v.name, v.arguments, v.queue, v.reason, 'parked',
+        v.died_at, v.died_at, 1, '', decode(v.message, 'base64')
+    FROM {_DEAD}
+    ORDER BY v.task_id, v.died_at DESC
+    ON CONFLICT (task_id) DO UPDATE SET
+        state = 'parked', parked_at = excluded.parked_at, times = p.times + 1,
+        reason = excluded.reason, handled_at = NULL, handled_by = ''
+    WHERE p.parked_at < excluded.parked_at
+"""
 
 
 class NoQueue(Exception):
@@ -72,31 +82,25 @@ def parked_collect(broker: Connection, limit: int = BATCH) -> int:
             messages.append(message)
         if not messages:
             return 0
-        _store([message for message in messages if _death(message).reason != "expired"])
+        _store([(each, death) for each in messages if (death := _death(each)).reason != "expired"])
         for message in messages:
             message.ack()
     return len(messages)
 
 
-def _store(messages: Sequence[Message]) -> None:
-    if not messages:
+def _store(dead: Sequence[tuple[Message, Death]]) -> None:
+    if not dead:
         return
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_COLLECT, columns([_row(message) for message in messages]))
+        cursor.execute(_COLLECT, _DEAD.arrays(*zip(*dead, strict=True)))
 
 
-def _row(message: Message) -> tuple[Any, ...]:
-    headers, death = message.headers or {}, _death(message)
-    body = _bytes(message.body)
-    return (
-        _text(headers.get("id") or f"sha256:{sha256(body).hexdigest()}", NAME_LENGTH),
-        _text(headers.get("task") or "(not a task)", NAME_LENGTH),
-        _text(_arguments(headers), ARGUMENTS_LENGTH),
-        _text(death.queue, NAME_LENGTH),
-        _text(death.reason, 64),
-        death.at.isoformat(),
-        base64.b64encode(_frozen(message, body)).decode(),
-    )
+def _header(message: Message, name: str) -> Any:
+    return (message.headers or {}).get(name)
+
+
+def _task_id(message: Message) -> str:
+    return _text(_header(message, "id") or f"sha256:{sha256(_bytes(message)).hexdigest()}")
 
 
 def _death(message: Message) -> Death:
@@ -111,26 +115,27 @@ def _death(message: Message) -> Death:
     return Death("", "unknown", database_now())
 
 
-def _arguments(headers: dict[str, Any]) -> str:
-    parts = [headers.get("argsrepr"), headers.get("kwargsrepr")]
+def _arguments(message: Message) -> str:
+    parts = [_header(message, "argsrepr"), _header(message, "kwargsrepr")]
     return " ".join(str(part) for part in parts if part and part not in {"()", "[]", "{}"})
 
 
-def _text(value: object, length: int) -> str:
+def _text(value: object, length: int = NAME_LENGTH) -> str:
     return str(value).replace("\0", "")[:length]
 
 
-def _bytes(body: object) -> bytes:
+def _bytes(message: Message) -> bytes:
+    body: object = message.body
     return body if isinstance(body, bytes) else str(body).encode()
 
 
-def _frozen(message: Message, body: bytes) -> bytes:
+def _frozen(message: Message) -> bytes:
     """Return all that is needed to send a message again, as JSON text in bytes."""
     kept = {k: v for k, v in (message.headers or {}).items() if not k.startswith("x-")}
     return json.dumps(
         {
             "headers": kept,
-            "body": base64.b64encode(body).decode(),
+            "body": base64.b64encode(_bytes(message)).decode(),
             "content_type": message.content_type,
             "content_encoding": message.content_encoding,
             "correlation_id": message.properties.get("correlation_id"),

@@ -8,6 +8,7 @@ from django.db import connection
 
 from retry.evidence.causes import WITHHELD
 from retry.evidence.termination import Termination
+from scheduler.allocation.claims import Claimed
 from scheduler.allocation.round import Allocation, allocate
 from scheduler.locks import HeldLease, lock_executor_for_round, next_fencing_tokens
 from scheduler.models import Executor
@@ -15,7 +16,7 @@ from scheduler.services.handover import TOO_OLD, Handover, leased_sessions
 from scheduler.wire import LeasedSession, Run, Stop, StopReason
 from sessions_app import wakeups
 from sessions_app.core.states import Status
-from sessions_app.db.bulk import array, columns, json_text
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import Writes
 from sessions_app.locks import database_now
@@ -77,14 +78,20 @@ def _fail(withheld: Mapping[UUID, str], tokens: Mapping[UUID, int]) -> None:
     leases_delete(sessions_settle(ends, leased=tokens))
 
 
+_FRESH = SentRows[[Claimed, int]](
+    ("session_id", "uuid", lambda claimed, _: claimed.id),
+    ("fencing_token", "bigint", lambda _, token: token),
+    ("queue_id", "bigint", lambda claimed, _: claimed.session.queue_id),
+    ("scheduling_key", "bigint", lambda claimed, _: claimed.key),
+    ("nodes", "jsonb", lambda claimed, _: claimed.nodes or None),
+    ("template", "text", lambda claimed, _: claimed.template),
+    named=True,
+)
 # An old lease is one from earlier in the session's life that no sweep has deleted yet. Sessions are
 # locked, so that nobody inserts others. An INSERT that looks for conflicts itself writes a second
 # record for each row.
-_INSERT = """
-    WITH fresh AS (
-        SELECT * FROM unnest(%(sessions)s::uuid[], %(tokens)s::bigint[], %(queues)s::bigint[],
-                %(keys)s::bigint[], %(nodes)s::text[], %(templates)s::text[])
-            AS v(session_id, fencing_token, queue_id, scheduling_key, nodes, template)),
+_INSERT = f"""
+    WITH fresh AS (SELECT * FROM {_FRESH}),
     old AS (
         UPDATE scheduler_lease l SET
             executor_id = %(executor)s, fencing_token = v.fencing_token, granted_at = %(now)s,
@@ -130,17 +137,9 @@ def _write_leases(writes: Writes, found: Allocation, executor: Executor) -> dict
         now=now,
         within_quotas=found.within_quotas,
     )
-    rows = [
-        (
-            *(each.id, tokens[each.id], each.session.queue_id, each.key),
-            *(json_text(each.nodes) if each.nodes else None, each.template),
-        )
-        for each in sessions
-    ]
+    rows = _FRESH.named(sessions, fresh)
     with connection.cursor() as cursor:
-        names = ("sessions", "tokens", "queues", "keys", "nodes", "templates")
-        wanted = dict(zip(names, columns(rows), strict=True))
-        cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **wanted})
+        cursor.execute(_INSERT, {"executor": executor.pk, "now": now, **rows})
     return tokens
 
 

@@ -20,7 +20,7 @@ from scheduler.core.start_checks import Again, Limits, Verdict, Watch, check
 from scheduler.wire import Report
 from sessions_app import wakeups
 from sessions_app.core.states import Status
-from sessions_app.db.bulk import array, columns, json_array
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import LockedSession, database_now, lock_sessions
 from sessions_app.services.chains.settle import STATUS_MESSAGE_LENGTH
@@ -83,12 +83,31 @@ def limits() -> Limits:
     )
 
 
+class _Watched(NamedTuple):
+    """A report that shows a pod."""
+
+    session_id: UUID
+    report: Report
+    created_at: datetime
+    progress: Progress
+
+
+_PODS = SentRows[[_Watched]](
+    ("id", "uuid", lambda seen: seen.session_id),
+    ("token", "bigint", lambda seen: seen.report.fencing_token),
+    ("created_at", "timestamptz", lambda seen: seen.created_at),
+    ("starting", "boolean", lambda seen: seen.report.status in STARTING),
+    ("hopeless", "boolean", lambda seen: seen.progress is Progress.FAILED),
+    ("initializing", "boolean", lambda seen: seen.progress in _ON_ITS_NODE),
+    ("pod", "jsonb", lambda seen: seen.report.pod if seen.report.status in STARTING else None),
+    named=True,
+)
 # The pod's creation time is what its cluster says, but neither before its lease nor in the future:
 # a wrong cluster clock cannot move a deadline further. A start that cannot succeed is checked at
 # once, though never before the first check.
-_WATCH = """
+_WATCH = f"""
     UPDATE scheduler_lease l SET
-        pod = nullif(w.pod, 'null')::jsonb,
+        pod = w.pod::jsonb,
         pod_created_at = w.created_at,
         initializing_since = coalesce(
             l.initializing_since, CASE WHEN w.initializing THEN %(now)s::timestamptz END),
@@ -104,9 +123,7 @@ _WATCH = """
                 CASE WHEN s.wait_deadline IS NOT NULL THEN greatest(
                     s.wait_deadline, c.created_at + make_interval(secs => %(again)s)) END
             ) AS first
-        FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(created)s::timestamptz[],
-            %(starting)s::boolean[], %(hopeless)s::boolean[], %(initializing)s::boolean[],
-            %(pods)s::text[]) AS v(id, token, created_at, starting, hopeless, initializing, pod)
+        FROM {_PODS}
         JOIN scheduler_lease o ON o.session_id = v.id AND o.fencing_token = v.token
         JOIN sessions_app_session s ON s.id = v.id
         JOIN sessions_app_sessionspec p ON p.id = s.spec_id
@@ -126,35 +143,15 @@ def starts_watch(reports: Mapping[UUID, Report], *, now: datetime) -> None:
     """
     if not reports:
         return
-    rows = [_watched(session_id, report, now) for session_id, report in reports.items()]
-    names = ("ids", "tokens", "created", "starting", "hopeless", "initializing")
-    parameters: dict[str, Any] = dict(zip(names, columns(rows), strict=True))
-    pods = (each.pod if each.status in STARTING else None for each in reports.values())
+    seen = [
+        _Watched(key, each, _created_at(each.pod) or now, assess(each.pod).progress)
+        for key, each in reports.items()
+    ]
+    numbers: dict[str, Any] = {"first": limits().first, "again": limits().again, "now": now}
     with connection.cursor() as cursor:
-        cursor.execute(
-            _WATCH,
-            {
-                **parameters,
-                "pods": json_array(pods),
-                "first": limits().first,
-                "again": limits().again,
-                "now": now,
-            },
-        )
+        cursor.execute(_WATCH, {**_PODS.named(seen), **numbers})
         due = [row[0] for row in cursor.fetchall() if row[0] is not None]
     wakeups.due_after_commit(TASK, due, now=now)
-
-
-def _watched(session_id: UUID, report: Report, now: datetime) -> tuple[Any, ...]:
-    progress = assess(report.pod).progress
-    return (
-        session_id,
-        report.fencing_token,
-        _created_at(report.pod) or now,
-        report.status in STARTING,
-        progress is Progress.FAILED,
-        progress in _ON_ITS_NODE,
-    )
 
 
 def _created_at(pod: Any) -> datetime | None:
@@ -304,30 +301,29 @@ def _failed(session: LockedSession, row: _Row, verdict: Verdict, now: datetime) 
     return Change(session, values, events)
 
 
-_AGAIN = """
+_CHECKS = SentRows[[UUID, Again]](
+    ("id", "uuid", lambda session_id, _: session_id),
+    ("at", "timestamptz", lambda _, again: again.at),
+    ("since", "timestamptz", lambda _, again: again.watch.initializing_since),
+    ("initializing", "smallint", lambda _, again: _counted(again.watch.initializing_checks)),
+    ("unknown", "smallint", lambda _, again: _counted(again.watch.unknown_checks)),
+    ("suspected", "boolean", lambda _, again: again.watch.suspected),
+)
+_AGAIN = f"""
     UPDATE scheduler_lease l SET verify_at = v.at, initializing_since = v.since,
         initializing_checks = v.initializing, unknown_checks = v.unknown, suspected = v.suspected
-    FROM unnest(%s::uuid[], %s::timestamptz[], %s::timestamptz[], %s::smallint[], %s::smallint[],
-        %s::boolean[]) AS v(id, at, since, initializing, unknown, suspected)
-    WHERE l.session_id = v.id
+    FROM {_CHECKS} WHERE l.session_id = v.id
 """
 _OVER = "UPDATE scheduler_lease SET verify_at = NULL, pod = NULL WHERE session_id = ANY(%s::uuid[])"
 
 
+def _counted(checks: int) -> int:
+    return min(checks, MOST_CHECKS)
+
+
 def _write(outcome: _Outcome) -> None:
-    rows = [
-        (
-            session_id,
-            again.at,
-            again.watch.initializing_since,
-            min(again.watch.initializing_checks, MOST_CHECKS),
-            min(again.watch.unknown_checks, MOST_CHECKS),
-            again.watch.suspected,
-        )
-        for session_id, again in outcome.again
-    ]
     with connection.cursor() as cursor:
-        if rows:
-            cursor.execute(_AGAIN, columns(rows))
+        if outcome.again:
+            cursor.execute(_AGAIN, _CHECKS.arrays(*zip(*outcome.again, strict=True)))
         if outcome.over:
             cursor.execute(_OVER, [array(outcome.over)])

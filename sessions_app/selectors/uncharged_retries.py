@@ -10,13 +10,21 @@ from django.db import connection
 
 from retry.policies.shared_budget import SharedBudget
 from retry.shared_budgets import Standing
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.in_force.shared_budgets import PLATFORM, UNCOUNTED
 from sessions_app.selectors.retry_budgets import standings_of
 
+_SCOPES = SentRows[[str, int, SharedBudget]](
+    ("scope", "text", lambda scope, _, __: scope),
+    ("level", "text", lambda scope, _, __: scope.partition(":")[0]),
+    ("id", "bigint", lambda scope, _, __: int(scope.partition(":")[2] or 0)),
+    ("room", "bigint", lambda _, room, __: room),
+    ("platform", "boolean", lambda _, __, budget: budget.platform),
+    named=True,
+)
 # Two parts, since each has an index: retries that come later and have no slot are not read. The
 # limit ends it: of more than there is room for, the number says nothing.
-_UNCHARGED = """
+_UNCHARGED = f"""
     SELECT v.scope, (SELECT count(*) FROM (
         SELECT FROM (
             SELECT * FROM sessions_app_retrydecision
@@ -34,8 +42,7 @@ _UNCHARGED = """
             AND CASE v.level WHEN 'queue' THEN s.queue_id = v.id WHEN 'project'
                 THEN d.project_id = v.id WHEN 'domain' THEN p.domain_id = v.id ELSE true END
         LIMIT v.room) AS waiting)
-    FROM unnest(%(scopes)s::text[], %(levels)s::text[], %(ids)s::bigint[], %(rooms)s::bigint[],
-            %(platforms)s::boolean[]) AS v(scope, level, id, room, platform)
+    FROM {_SCOPES}
 """
 
 
@@ -53,23 +60,18 @@ def standings_after(
     """
     limits = {scope: budget.limit for scope, budget in budgets.items()}
     found = standings_of(limits, now=now)
-    rows = [
-        (scope, level, int(key or 0), each.room, budgets[scope].platform)
-        for scope, each in found.items()
-        if each.room
-        for level, _, key in [scope.partition(":")]
-    ]
+    rows = [(scope, each.room, budgets[scope]) for scope, each in found.items() if each.room]
     if not rows:
         return found
-    names = ("scopes", "levels", "ids", "rooms", "platforms")
     wanted = {
+        **_SCOPES.named(*zip(*rows, strict=True)),
         "due": due,
         "uncounted": array(sorted(UNCOUNTED)),
         "platform": array(sorted(PLATFORM)),
         "without": array(without),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_UNCHARGED, {**wanted, **dict(zip(names, columns(rows), strict=True))})
+        cursor.execute(_UNCHARGED, wanted)
         going = dict(cursor.fetchall())
     return {
         scope: replace(each, retries=each.retries + going.get(scope, 0))

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 
 from sessions_app.audit.context import ENGINE, audited
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import SentRows, array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.reading import COLUMNS, LoggedEvent, logged
 from sessions_app.locks import database_now, lock_webhooks
@@ -172,16 +172,25 @@ _STATES = {
     Result.GIVEN_UP: "failed",
     Result.GONE: "failed",
 }
+_TRIED = SentRows[[Outcome]](
+    ("id", "bigint", lambda tried: tried.claimed.id),
+    ("claim", "uuid", lambda tried: tried.claimed.claim),
+    ("state", "text", lambda tried: _STATES[tried.verdict.result]),
+    ("delay", "float8", lambda tried: tried.verdict.delay),
+    ("code", "int", lambda tried: tried.answer.code),
+    ("excerpt", "text", lambda tried: tried.answer.excerpt),
+    ("error", "text", lambda tried: tried.answer.error[:MAX_REASON]),
+    ("latency", "int", lambda tried: tried.answer.latency_ms),
+)
 # Only deliveries that still belong to this sender: a sender that was cut off may come back late.
-_RECORD = """
+_RECORD = f"""
     UPDATE sessions_app_webhookdelivery d SET state = v.state, claim = NULL,
         due_at = CASE WHEN v.state = 'waiting'
             THEN %s::timestamptz + make_interval(secs => v.delay) END,
         finished_at = CASE WHEN v.state <> 'waiting' THEN %s::timestamptz END,
         response_code = v.code, response_excerpt = v.excerpt, error = v.error,
         latency_ms = v.latency
-    FROM unnest(%s::bigint[], %s::uuid[], %s::text[], %s::float8[], %s::int[], %s::text[],
-        %s::text[], %s::int[]) AS v(id, claim, state, delay, code, excerpt, error, latency)
+    FROM {_TRIED}
     WHERE d.id = v.id AND d.claim = v.claim
     RETURNING d.id, d.endpoint_id, d.session_id, d.state
 """
@@ -227,7 +236,7 @@ def outcomes_record(outcomes: Sequence[Outcome]) -> None:
     with atomic_step("webhook_record"), connection.cursor() as cursor:
         lock_webhooks()
         now = database_now()
-        cursor.execute(_RECORD, [now, now, *columns([_row(each) for each in outcomes])])
+        cursor.execute(_RECORD, [now, now, *_TRIED.arrays(outcomes)])
         kept = cursor.fetchall()
         ended = [(row[1], row[2]) for row in kept if row[3] != "waiting" and row[2] is not None]
         if ended:
@@ -236,20 +245,6 @@ def outcomes_record(outcomes: Sequence[Outcome]) -> None:
         # A ping does not count for the health of a webhook.
         deliveries = [o for o in outcomes if o.claimed.id in known and not o.claimed.ping]
         _update_health(deliveries, now)
-
-
-def _row(outcome: Outcome) -> tuple[Any, ...]:
-    answer, verdict = outcome.answer, outcome.verdict
-    return (
-        outcome.claimed.id,
-        outcome.claimed.claim,
-        _STATES[verdict.result],
-        verdict.delay,
-        answer.code,
-        answer.excerpt,
-        answer.error[:MAX_REASON],
-        answer.latency_ms,
-    )
 
 
 def _update_health(outcomes: Iterable[Outcome], now: datetime) -> None:

@@ -10,7 +10,7 @@ from django.db import DataError, connection, transaction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.db.bulk import array, copy_text, json_array
+from sessions_app.db.bulk import SentRows, array, copy_text, json_array
 
 pytestmark = pytest.mark.django_db
 
@@ -83,3 +83,52 @@ def test_copied_rows_have_their_values(
         found = cursor.fetchall()
         cursor.execute("DROP TABLE copied")
     assert [(*row[:-1], json.loads(row[-1])) for row in found] == rows
+
+
+Sent = tuple[UUID, str | None, int, bool, datetime, dict[str, Any] | None]
+SENT = SentRows[[Sent]](
+    ("id", "uuid", lambda row: row[0]),
+    ("name", "text", lambda row: row[1]),
+    ("number", "int", lambda row: row[2]),
+    ("flag", "boolean", lambda row: row[3]),
+    ("time", "timestamptz", lambda row: row[4]),
+    ("data", "jsonb", lambda row: row[5]),
+    numbered="place",
+)
+ROW = st.tuples(
+    *(st.uuids(), TEXT | AWKWARD | st.none(), st.integers(-9, 9), st.booleans(), TIMES),
+    st.dictionaries(TEXT | AWKWARD, TEXT | AWKWARD | st.integers() | st.none()) | st.none(),
+)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=4), times=st.integers(1, 2))
+@settings(max_examples=50)
+def test_sent_rows_have_their_values(rows: list[Sent], times: int) -> None:
+    sent = rows * times + rows[:1]
+    with connection.cursor() as cursor:
+        values = ", ".join(SENT.values.values())
+        cursor.execute(f"SELECT {values} FROM {SENT} ORDER BY place", SENT.arrays(sent))
+        found = cursor.fetchall()
+    assert [(*row[:-1], row[-1] and json.loads(row[-1])) for row in found] == sent
+
+
+def test_sent_rows_of_two_kinds_are_inserted() -> None:
+    sent = SentRows[[str, int]](
+        ("name", "text", lambda name, _: name), ("number", "int", lambda _, number: number)
+    )
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE kinds (name text, number int, more text)")
+        statement = sent.inserted("kinds", {"more": "%s"})
+        cursor.execute(statement, ["x", *sent.arrays(["a", "b"], [1, 2])])
+        cursor.execute("TABLE kinds")
+        found = cursor.fetchall()
+        cursor.execute("DROP TABLE kinds")
+    assert found == [("a", 1, "x"), ("b", 2, "x")]
+
+
+def test_sent_rows_may_be_named() -> None:
+    sent = SentRows[[int]](("number", "int", lambda number: number), named=True)
+    with connection.cursor() as cursor:
+        statement = f"SELECT number + %(more)s FROM {sent}"
+        cursor.execute(statement, {"more": 1, **sent.named([1, 2])})
+        assert cursor.fetchall() == [(2,), (3,)]

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
+from retry.policies.shared_budget import SharedBudget
 from scheduler.models import Executor, Lease
 from scheduler.services import expire
 from scheduler.services.executors import lease_silence
@@ -108,10 +109,8 @@ def test_retries_that_come_later_without_a_slot_are_not_read() -> None:
     sessions = [submit(at, owner=owner, retry_policy=later) for _ in range(MANY)]
     sessions_settle({session.pk: End(Termination(exit_code=1)) for session in sessions})
     RetryDecision.objects.filter(session=sessions[0]).update(paced=True)
-    asked: dict[str, list[object]] = {
-        "scopes": ["cluster"], "levels": ["cluster"], "ids": [0], "rooms": [1000],
-        "platforms": [False], "uncounted": [], "platform": [], "without": [],
-    }  # fmt: skip
+    scopes = uncharged_retries._SCOPES.named(["cluster"], [1000], [SharedBudget()])
+    asked = {**scopes, "uncounted": "{}", "platform": "{}", "without": "{}"}
     for due in (None, timezone.now()):
         assert most_rows(uncharged_retries._UNCHARGED, {**asked, "due": due}) < MANY / 2
 

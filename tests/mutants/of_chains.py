@@ -96,9 +96,9 @@ SETTLE = (
         "decision-without-its-trace",
         (
             Edit(
-                "sessions_app.services.chains.decisions:decisions_insert",
-                "json_text(new.decision.trace)",
-                '"[]"',
+                "sessions_app.services.chains.decisions:_TRACES",
+                "new.decision.trace",
+                "[]",
             ),
         ),
         integration("settle.py::test_an_end_gets_its_cause_and_its_decision"),

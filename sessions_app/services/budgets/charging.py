@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db import IntegrityError
 
 from retry.policies.shared_budget import WhenOver
-from retry.shared_budgets import MINUTE, Book, Limit, edges
-from sessions_app.db.bulk import columns
+from retry.shared_budgets import MINUTE, Book, Edges, Limit, edges
+from sessions_app.db.bulk import SentRows, columns
 from sessions_app.db.writes import Writes
 from sessions_app.in_force.retry_scope import RetryScope
 from sessions_app.in_force.shared_budgets import UNCOUNTED, BudgetInForce, of_queue
@@ -32,13 +32,28 @@ _COUNT = """
         first_attempts = m.first_attempts + excluded.first_attempts
 """
 
+
+class _Charge(NamedTuple):
+    """The retries that a scope pays. `newest` is of their chains; None where none has to wait."""
+
+    scope: str
+    limit: Limit
+    edges: Edges
+    made: int
+    newest: datetime | None
+
+
+_CHARGES = SentRows[[_Charge]](
+    ("scopes", "text", lambda charge: charge.scope),
+    ("retries_from", "bigint", lambda charge: charge.edges.retries),
+    ("attempts_from", "bigint", lambda charge: charge.edges.first_attempts),
+    ("made", "bigint", lambda charge: charge.made),
+    ("ratios", "numeric", lambda charge: charge.limit.ratio),
+    ("bursts", "bigint", lambda charge: charge.limit.burst),
+    ("newest", "timestamptz", lambda charge: charge.newest),
+)
 # A trigger charges them when the transaction commits, and deletes the row.
-_CHARGE = """
-    INSERT INTO sessions_app_retrycharge
-        (minute, scopes, retries_from, attempts_from, made, ratios, bursts, newest)
-    VALUES (%s, %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::numeric[],
-        %s::bigint[], %s::timestamptz[])
-"""
+_CHARGE = _CHARGES.kept("sessions_app_retrycharge", {"minute": "%s"})
 
 
 def minutes_add(writes: Writes, counts: Mapping[tuple[str, int], tuple[int, int]]) -> None:
@@ -138,15 +153,12 @@ class BudgetGate:
                 if each.budget.over is WhenOver.POSTPONE:
                     newest[each.scope] = max(newest.get(each.scope, times[0]), *times)
         now = self._now.timestamp()
-        rows = [
-            (
-                *(scope, *edges(limit.window, now), taken[scope]),
-                *(limit.ratio, limit.burst, newest.get(scope)),
-            )
+        charges = [
+            _Charge(scope, limit, edges(limit.window, now), taken[scope], newest.get(scope))
             for scope, limit in limits.items()
         ]
         minute = int(now) // MINUTE
-        writes.add(_CHARGE, [minute, *columns(rows)])
+        writes.add(_CHARGE, [minute, *_CHARGES.arrays(charges)])
 
     def _waits(self, session: LockedSession) -> list[BudgetInForce]:
         """Return the budgets for which a retry may have to wait."""

@@ -10,7 +10,7 @@ from django.db import connection
 from retry.engine.decide import Rulebook
 from retry.engine.decision import Payment
 from retry.evidence.causes import FAILURE_CAUSES
-from sessions_app.db.bulk import array
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.locks import LockedSession
 
 _LONGEST = 100 * 365 * 86_400.0
@@ -50,19 +50,25 @@ PASTS = f"""
 """SQL of one value about the sessions of a table `l`, for `chain_pasts`: the earlier attempts of
 chains whose policies may look at them, newest first. Which of the named ones do is known later."""
 _CAUSES = frozenset(cause.value for cause in FAILURE_CAUSES)
+_CHAINS = SentRows[[LockedSession, int, datetime]](
+    ("id", "uuid", lambda session, _, __: session.id),
+    ("root_id", "uuid", lambda session, _, __: session.root_id),
+    ("retry_count", "int", lambda session, _, __: session.retry_count),
+    ("most", "int", lambda _, most, __: most),
+    ("since", "timestamptz", lambda _, __, since: since),
+)
 # All parts walk the attempts of one chain along the index of their numbers. `o` is the newest one
 # that was decided about before the window, found at once (OFFSET 0 keeps it apart): of what came
 # before, nobody needs the budgets.
 _STATEMENT = f"""
     SELECT v.id, f.signatures, p.budgets, p.times
-    FROM unnest(%(id)s::uuid[], %(root_id)s::uuid[], %(retry_count)s::int[], %(most)s::int[],
-            %(since)s::timestamptz[]) AS v(id, root_id, retry_count, most, since)
+    FROM {_CHAINS}
     CROSS JOIN LATERAL (
         SELECT array_agg(b.failure_signature ORDER BY b.retry_count DESC) AS signatures FROM (
             SELECT {_SIGNATURE} AS failure_signature, s.retry_count
             FROM sessions_app_session s
             WHERE s.root_id = v.root_id AND s.retry_count < v.retry_count
-                AND s.retry_cause = ANY(%(causes)s::text[])
+                AND s.retry_cause = ANY(%s::text[])
             ORDER BY s.retry_count DESC LIMIT v.most) b
     ) f
     CROSS JOIN LATERAL (
@@ -118,16 +124,9 @@ def _past(attempts: Sequence[Any], most: int, since: datetime) -> ChainPast:
 
 
 def _read(rows: Sequence[tuple[LockedSession, int, datetime]]) -> dict[UUID, ChainPast]:
-    given: dict[str, Sequence[Any]] = {
-        "id": [session.id for session, _, _ in rows],
-        "root_id": [session.root_id for session, _, _ in rows],
-        "retry_count": [session.retry_count for session, _, _ in rows],
-        "most": [most for _, most, _ in rows],
-        "causes": sorted(_CAUSES),
-        "since": [since for _, _, since in rows],
-    }
+    chains = _CHAINS.arrays(*zip(*rows, strict=True))
     with connection.cursor() as cursor:
-        cursor.execute(_STATEMENT, {name: array(values) for name, values in given.items()})
+        cursor.execute(_STATEMENT, [*chains, array(sorted(_CAUSES))])
         return {
             key: ChainPast(
                 tuple(signatures or ()),

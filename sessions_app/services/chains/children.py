@@ -23,7 +23,7 @@ from sessions_app.core.progress import CHAIN_PROGRESS
 from sessions_app.core.retry_changes import SPEC_FIELDS, Changes, changes_shown
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase, RetryState, Status
-from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
+from sessions_app.db.bulk import SentRows, inserted, json_text
 from sessions_app.db.writes import Writes
 from sessions_app.in_force.named_policies import applied, named_policies
 from sessions_app.in_force.retry_scope import RetryScope, versions_of
@@ -168,16 +168,12 @@ def _dumped(value: Mapping[str, Any] | None) -> str | None:
 
 _Pairs = Sequence[tuple[Retry, Child]]
 
-_Source = Callable[[Retry, Child], Any]
-
-# Where the values of columns come from; JSON as its text.
-_SPEC_GIVEN: dict[str, _Source] = {
-    "id": lambda _, child: child.spec_id,
-    "parent_id": lambda retry, _: retry.parent.id,
-    "resources": lambda retry, _: _dumped(retry.resources),
-    "changes": lambda retry, _: _dumped(retry.changes or {}),
-}
-_SPEC_SENT = {"id": "uuid", "parent_id": "uuid", "resources": "jsonb", "changes": "jsonb"}
+_SPECS = SentRows[[Retry, Child]](
+    ("id", "uuid", lambda _, child: child.spec_id),
+    ("parent_id", "uuid", lambda retry, _: retry.parent.id),
+    ("resources", "jsonb", lambda retry, _: retry.resources),
+    ("changes", "jsonb", lambda retry, _: retry.changes or {}),
+)
 _CHANGED = "v.changes::jsonb"
 _SECRETS = f"({_CHANGED} -> 'secrets')"
 _POD_SPEC = f"coalesce({_CHANGED} -> 'pod_spec', c.pod_spec, '{{}}')"
@@ -220,7 +216,7 @@ _SPEC_BORN |= {
 }
 _INSERT_SPECS = f"""
     {inserted("sessions_app_sessionspec", _SPEC_BORN)}
-    FROM {unnested(_SPEC_SENT)}
+    FROM {_SPECS}
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_sessionspec c ON c.id = p.spec_id
 """
@@ -231,19 +227,22 @@ def _insert_specs(pairs: _Pairs) -> None:
     changed = [pair for pair in pairs if pair[1].spec_id is not None]
     if changed:
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, *zip(*changed, strict=True)))
+            cursor.execute(_INSERT_SPECS, _SPECS.arrays(*zip(*changed, strict=True)))
 
 
+_Source = Callable[[Retry, Child], Any]
+
+# Where the values of columns come from.
 _GIVEN: dict[str, _Source] = {
     "id": lambda _, child: child.id,
     "spec_id": lambda _, child: child.spec_id,
     "parent_id": lambda retry, _: retry.parent.id,
     "phase": lambda retry, _: Phase.BLOCKED if retry.blocked else Phase.WAITING,
-    "retry_counters": lambda _, child: json_text(child.counters),
+    "retry_counters": lambda _, child: child.counters,
     "avoid_node": lambda retry, _: retry.decision.avoid_node if retry.decision else "",
-    "avoid_executors": lambda retry, _: json_text(retry.avoid_executors),
-    "changes": lambda retry, _: _dumped(changes_shown(retry.changes)),
-    "retry_marks": lambda _, child: _dumped(child.marks or None),
+    "avoid_executors": lambda retry, _: retry.avoid_executors,
+    "changes": lambda retry, _: changes_shown(retry.changes),
+    "retry_marks": lambda _, child: child.marks or None,
 }
 
 
@@ -255,13 +254,15 @@ def _max_retries(retry: Retry) -> int | None:
 # Of the person who asks; parts of `changes` with columns of their own.
 _ASKED: dict[str, _Source] = {
     "priority": lambda retry, _: (retry.changes or {}).get("priority"),
-    "retry_policy": lambda retry, _: _dumped((retry.changes or {}).get("frozen")),
+    "retry_policy": lambda retry, _: (retry.changes or {}).get("frozen"),
     "max_retries": lambda retry, _: _max_retries(retry),
 }
-_SENT = {name: SESSION[name].type for name in (*_GIVEN, *_ASKED)}
+_CHILDREN = SentRows[[Retry, Child]](
+    *((name, SESSION[name].type, source) for name, source in {**_GIVEN, **_ASKED}.items())
+)
 _BORN = {name: each.born or f"p.{name}" for name, each in SESSION.items() if each.born != NULL}
-_BORN |= {name: from_array(name, kind) for name, kind in _SENT.items()}
-_BORN |= {name: f"coalesce({from_array(name, _SENT[name])}, p.{name})" for name in _ASKED}
+_BORN |= _CHILDREN.values
+_BORN |= {name: f"coalesce({_CHILDREN.values[name]}, p.{name})" for name in _ASKED}
 _BORN |= {
     # The class of a chain stays.
     "priority": f"coalesce({refolded_sql('p.priority', 'v.priority')}, p.priority)",
@@ -285,7 +286,7 @@ _BORN |= {
 }
 _INSERT_CHILDREN = f"""
     {inserted("sessions_app_session", _BORN)}
-    FROM {unnested(_SENT, by_place=True)}
+    FROM {_CHILDREN}
     JOIN sessions_app_session p ON p.id = v.parent_id
     JOIN sessions_app_session r ON r.id = p.root_id
     JOIN sessions_app_sessionspec c ON c.id = coalesce(v.spec_id, p.spec_id)
@@ -293,8 +294,8 @@ _INSERT_CHILDREN = f"""
 
 
 def _insert_children(writes: Writes, pairs: _Pairs, now: datetime) -> None:
-    values = arrays({**_GIVEN, **_ASKED}, *zip(*pairs, strict=True))
-    writes.add(_INSERT_CHILDREN, [now, now, *values.values()])
+    children = _CHILDREN.arrays(*zip(*pairs, strict=True))
+    writes.add(_INSERT_CHILDREN, [now, now, *children])
 
 
 def _change_parents(writes: Writes, pairs: _Pairs, now: datetime) -> None:

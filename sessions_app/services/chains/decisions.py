@@ -1,6 +1,5 @@
 """Writes of decisions: settle inserts them, and dispatch, cancel and switches change them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from django.db import connection
 
 from retry.engine.budgets import MANUAL_BUDGET
 from retry.engine.decide import Decision
-from sessions_app.db.bulk import array, columns, json_array, json_text
+from sessions_app.db.bulk import SentRows, array, columns, json_array
 from sessions_app.db.writes import Writes
 from sessions_app.services.write.transitions import fact
 
@@ -36,63 +35,46 @@ class NewDecision(NamedTuple):
 
 
 # The trace has a table of its own, since dispatch writes the decision's row again.
-_TRACE = """
-    INSERT INTO sessions_app_retrytrace (session_id, steps)
-    SELECT t.session_id, t.steps::jsonb FROM unnest(%s::uuid[], %s::text[]) AS t(session_id, steps)
-"""
-_INSERT = """
-    INSERT INTO sessions_app_retrydecision
-        (session_id, project_id, state, action, reason, cause, rule, paid_by, used, "limit", delay,
-         due_at, avoid_node, avoid_executor, termination, policy_revisions, resources,
-         preempted_at, held_for, held_key, changes, decided_at, dispatched_by)
-    SELECT v.session_id, v.project_id, v.state, v.action, v.reason, v.cause, v.rule, v.paid_by,
-        v.used, v.lim, v.delay, v.due_at, v.avoid_node, v.avoid_executor, v.termination::jsonb,
-        v.revisions::jsonb, v.resources::jsonb, v.preempted_at, v.held_for, v.held_key,
-        v.changes::jsonb, %s, ''
-    FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],
-        %s::text[], %s::text[], %s::int[], %s::int[], %s::float8[], %s::timestamptz[], %s::text[],
-        %s::text[], %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[],
-        %s::text[], %s::text[])
-        AS v(session_id, project_id, state, action, reason, cause, rule, paid_by, used, lim, delay,
-             due_at, avoid_node, avoid_executor, termination, revisions, resources,
-             preempted_at, held_for, held_key, changes)
-"""
+_TRACES = SentRows[[NewDecision]](
+    ("session_id", "uuid", lambda new: new.session_id),
+    ("steps", "jsonb", lambda new: new.decision.trace),
+)
+_TRACE = _TRACES.inserted("sessions_app_retrytrace")
+_DECISIONS = SentRows[[NewDecision]](
+    ("session_id", "uuid", lambda new: new.session_id),
+    ("project_id", "bigint", lambda new: new.project_id),
+    ("state", "text", lambda new: new.decision.state),
+    ("action", "text", lambda new: new.decision.action),
+    ("reason", "text", lambda new: new.decision.reason),
+    ("cause", "text", lambda new: new.decision.cause.value),
+    ("rule", "text", lambda new: new.decision.rule or ""),
+    ("paid_by", "text", lambda new: new.decision.paid_by or ""),
+    ("used", "int", lambda new: new.decision.used),
+    ('"limit"', "int", lambda new: new.decision.limit),
+    ("delay", "float8", lambda new: new.decision.delay),
+    ("due_at", "timestamptz", lambda new: new.decision.due_at),
+    ("avoid_node", "text", lambda new: new.decision.avoid_node),
+    ("avoid_executor", "text", lambda new: new.avoid_executor),
+    ("termination", "jsonb", lambda new: new.termination),
+    ("policy_revisions", "jsonb", lambda new: new.decision.revisions),
+    ("resources", "jsonb", lambda new: new.resources),
+    ("preempted_at", "timestamptz", lambda new: new.preempted_at),
+    ("held_for", "text", lambda new: new.decision.held_for),
+    ("held_key", "text", lambda new: new.decision.held_key),
+    ("changes", "jsonb", lambda new: new.changes),
+)
+_INSERT = _DECISIONS.inserted(
+    "sessions_app_retrydecision", {"decided_at": "%s", "dispatched_by": "''"}
+)
 
 
 def decisions_insert(writes: Writes, news: Sequence[NewDecision], *, now: datetime) -> None:
     """Write the decisions of one settled batch, and their traces."""
     if not news:
         return
-    rows = [
-        (
-            new.session_id,
-            new.project_id,
-            new.decision.state,
-            new.decision.action,
-            new.decision.reason,
-            new.decision.cause.value,
-            new.decision.rule or "",
-            new.decision.paid_by or "",
-            new.decision.used,
-            new.decision.limit,
-            new.decision.delay,
-            new.decision.due_at,
-            new.decision.avoid_node,
-            new.avoid_executor,
-            json_text(new.termination),
-            json_text(new.decision.revisions),
-            None if new.resources is None else json.dumps(new.resources),
-            new.preempted_at,
-            new.decision.held_for,
-            new.decision.held_key,
-            None if new.changes is None else json.dumps(new.changes),
-        )
-        for new in news
-    ]
-    decided = columns(rows)
     with writes.together():
-        writes.add(_TRACE, [decided[0], array(json_text(new.decision.trace) for new in news)])
-        writes.add(_INSERT, [now, *decided])
+        writes.add(_TRACE, _TRACES.arrays(news))
+        writes.add(_INSERT, [now, *_DECISIONS.arrays(news)])
 
 
 def decision_fact(decision: Decision) -> dict[str, Any]:
@@ -148,15 +130,6 @@ _GIVE_UP = """
 _POSTPONE = """
     UPDATE sessions_app_retrydecision d SET due_at = v.due_at, paced = true
     FROM unnest(%s::uuid[], %s::timestamptz[]) AS v(session_id, due_at)
-    WHERE d.session_id = v.session_id
-"""
-_REQUEST = """
-    UPDATE sessions_app_retrydecision d SET state = 'scheduled', due_at = v.due_at, paced = true,
-        paid_by = v.paid_by, used = v.used, "limit" = v.lim, resources = v.resources::jsonb,
-        requested_by = %s, held_for = '', held_key = '', changes = v.changes::jsonb
-    FROM unnest(%s::uuid[], %s::timestamptz[], %s::text[], %s::int[], %s::int[], %s::text[],
-            %s::text[])
-        AS v(session_id, due_at, paid_by, used, lim, resources, changes)
     WHERE d.session_id = v.session_id
 """
 _PAID_BY_HAND = """
@@ -227,15 +200,32 @@ class RetryRequest(NamedTuple):
     paid_by: str
     used: int | None
     limit: int | None
-    resources: str | None
-    """JSON text; None: those of the attempt before."""
-    changes: str | None = None
-    """JSON text; None: nothing else changes, either."""
+    resources: Mapping[str, Any] | None
+    """None: those of the attempt before."""
+    changes: Mapping[str, Any] | None = None
+    """None: nothing else changes, either."""
+
+
+_REQUESTS = SentRows[[RetryRequest]](
+    ("session_id", "uuid", lambda request: request.session_id),
+    ("due_at", "timestamptz", lambda request: request.due_at),
+    ("paid_by", "text", lambda request: request.paid_by),
+    ("used", "int", lambda request: request.used),
+    ('"limit"', "int", lambda request: request.limit),
+    ("resources", "jsonb", lambda request: request.resources),
+    ("changes", "jsonb", lambda request: request.changes),
+)
+_REQUEST = f"""
+    UPDATE sessions_app_retrydecision d SET state = 'scheduled', due_at = v.due_at, paced = true,
+        paid_by = v.paid_by, used = v.used, "limit" = v."limit", resources = v.resources::jsonb,
+        requested_by = %s, held_for = '', held_key = '', changes = v.changes::jsonb
+    FROM {_REQUESTS} WHERE d.session_id = v.session_id
+"""
 
 
 def decisions_request(requests: Sequence[RetryRequest], *, by: str) -> None:
     """Make decisions wait for their slots on behalf of `by`."""
-    _execute(_REQUEST, [by, *columns(requests)])
+    _execute(_REQUEST, [by, *_REQUESTS.arrays(requests)])
 
 
 def decisions_paid_by_hand(used: Sequence[tuple[UUID, int]]) -> None:

@@ -22,7 +22,7 @@ from sessions_app.core.dependencies import (
     refused_with,
 )
 from sessions_app.core.states import Phase, Status
-from sessions_app.db.bulk import FEW_IDS, array, columns
+from sessions_app.db.bulk import FEW_IDS, SentRows, array
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import Writes
 from sessions_app.eventlog.archived import archived_tips
@@ -97,12 +97,18 @@ _NEEDED = """
         AND d.outcome = '' AND d.wanted <> 'ended'
     GROUP BY e.root, t.id
 """
-_SEE_GIVEN = """
+_SEEN = SentRows[[Parent]](
+    ("root_id", "uuid", lambda parent: parent.root_id),
+    ("outcome", "text", lambda parent: parent.outcome),
+    ("tip_id", "uuid", lambda parent: parent.tip_id),
+    ("status", "text", lambda parent: parent.status),
+    ("exit_code", "int", lambda parent: parent.exit_code),
+)
+_SEE_GIVEN = f"""
     UPDATE sessions_app_dependency d SET outcome = v.outcome,
         met = d.wanted IN ('ended', v.outcome),
         tip_id = v.tip_id, status = v.status, exit_code = v.exit_code
-    FROM unnest(%s::uuid[], %s::text[], %s::uuid[], %s::text[], %s::int[])
-        AS v(root_id, outcome, tip_id, status, exit_code)
+    FROM {_SEEN}
     WHERE d.root_id = ANY(%s::uuid[]) AND d.outcome = '' AND d.on_root = v.root_id
 """
 
@@ -129,9 +135,8 @@ def dependants_release(
 def _see(parents: Collection[Parent], root_ids: Sequence[UUID]) -> None:
     """Let the chains with these roots see the outcomes of chains that are not read from rows."""
     if parents:
-        seen = [(p.root_id, p.outcome, p.tip_id, p.status, p.exit_code) for p in parents]
         with connection.cursor() as cursor:
-            cursor.execute(_SEE_GIVEN, [*columns(seen), array(root_ids)])
+            cursor.execute(_SEE_GIVEN, [*_SEEN.arrays(parents), array(root_ids)])
 
 
 class _Verdict(NamedTuple):

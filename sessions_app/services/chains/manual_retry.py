@@ -4,7 +4,6 @@ A single retry starts at once. In bulk, those over the storm limits wait for the
 decisions on somebody's behalf.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -291,12 +290,12 @@ def _request(
 
 def _asked_for(retry: Retry, slot: datetime) -> RetryRequest:
     decision = retry.decision
-    resources = None if retry.resources is None else json.dumps(retry.resources)
     used, limit = (decision.used, decision.limit) if decision else (None, None)
     if retry.paid_by == MANUAL:
         used, limit = retry.parent.retry_counters.get(MANUAL, 0), None
-    changes = None if retry.changes is None else json.dumps(retry.changes)
-    return RetryRequest(retry.parent.id, slot, retry.paid_by, used, limit, resources, changes)
+    return RetryRequest(
+        retry.parent.id, slot, retry.paid_by, used, limit, retry.resources, retry.changes
+    )
 
 
 def _waiting(tip: LockedSession, request: RetryRequest, by: str) -> Change:

@@ -16,12 +16,20 @@ from typing import NamedTuple
 from django.db import connection
 
 from sessions_app.core.cursors import START, Cursor
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import SentRows, array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.eventlog.places import Stretch, position_here, stretch_after
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.chain_ends import chain_ends
-from sessions_app.services.failures.figures import Figures, figures_of, hour_of, keys_of
+from sessions_app.services.failures.figures import (
+    Added,
+    Figures,
+    Place,
+    Seen,
+    figures_of,
+    hour_of,
+    keys_of,
+)
 from sessions_app.services.failures.hours import hours_merged
 from sessions_app.services.failures.reading import SLICE, Ended, ends_between
 from sessions_app.services.failures.totals import totals_drop, totals_outdate
@@ -58,13 +66,23 @@ _NEW = """
     FROM sessions_app_failuresignature WHERE project_id = ANY(%s::bigint[])
         AND first_seen >= %s AND key <> 'other' GROUP BY 1, 2
 """
-_ADD = """
-    INSERT INTO sessions_app_failuresignature AS s
-        (project_id, key, title, cause, exit_code, first_seen, last_seen, example, sessions, chains,
-         recovered_chains, lost_run_seconds, muted)
-    SELECT *, false FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::integer[],
-        %s::timestamptz[], %s::timestamptz[], %s::uuid[], %s::bigint[], %s::bigint[],
-        %s::bigint[], %s::float8[])
+_SEEN = SentRows[[tuple[int, str], Seen]](
+    ("project_id", "bigint", lambda at, _: at[0]),
+    ("key", "text", lambda at, _: at[1]),
+    ("title", "text", lambda _, seen: seen.title),
+    ("cause", "text", lambda _, seen: seen.cause),
+    ("exit_code", "integer", lambda _, seen: seen.exit_code),
+    ("first_seen", "timestamptz", lambda _, seen: seen.first),
+    ("last_seen", "timestamptz", lambda _, seen: seen.last),
+    ("example", "uuid", lambda _, seen: seen.example),
+    ("sessions", "bigint", lambda _, seen: seen.sessions),
+    ("chains", "bigint", lambda _, seen: seen.chains),
+    ("recovered_chains", "bigint", lambda _, seen: seen.recovered),
+    ("lost_run_seconds", "float8", lambda _, seen: seen.lost),
+)
+_INSERT = _SEEN.inserted("sessions_app_failuresignature AS s", {"muted": "false"})
+_ADD = f"""
+    {_INSERT}
     ON CONFLICT (project_id, key) DO UPDATE SET
         title = coalesce(nullif(excluded.title, ''), s.title),
         exit_code = excluded.exit_code,
@@ -82,12 +100,20 @@ _RECOVER = """
     FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) AS v(project_id, key, recovered)
     WHERE s.project_id = v.project_id AND s.key = v.key
 """
-_ADD_HOURS = """
-    INSERT INTO sessions_app_failurehour AS h
-        (project_id, dimension, value, hour, key, sessions, chains, recovered_chains,
-         lost_run_seconds)
-    SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::timestamptz[], %s::text[],
-        %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
+_HOURS = SentRows[[Place, Added]](
+    ("project_id", "bigint", lambda at, _: at.project_id),
+    ("dimension", "text", lambda at, _: at.dimension),
+    ("value", "text", lambda at, _: at.value),
+    ("hour", "timestamptz", lambda at, _: at.hour),
+    ("key", "text", lambda at, _: at.key),
+    ("sessions", "bigint", lambda _, added: added.sessions),
+    ("chains", "bigint", lambda _, added: added.chains),
+    ("recovered_chains", "bigint", lambda _, added: added.recovered),
+    ("lost_run_seconds", "float8", lambda _, added: added.lost),
+)
+_INSERT_HOURS = _HOURS.inserted("sessions_app_failurehour AS h")
+_ADD_HOURS = f"""
+    {_INSERT_HOURS}
     ON CONFLICT (project_id, dimension, value, hour, key) DO UPDATE SET
         sessions = h.sessions + excluded.sessions,
         chains = h.chains + excluded.chains,
@@ -250,22 +276,16 @@ def _figures(ends: Sequence[Ended]) -> Figures:
 
 def _write(figures: Figures, before: _Places) -> None:
     seen = sorted(figures.signatures.items())
-    failed = [
-        (*at, each.title, each.cause, each.exit_code, each.first, each.last, each.example,
-         each.sessions, each.chains, each.recovered, each.lost)
-        for at, each in seen
-        if each.sessions
-    ]  # fmt: skip
+    failed = [(at, each) for at, each in seen if each.sessions]
     recovered = [(*at, each.recovered) for at, each in seen if not each.sessions]
     merged = hours_merged(figures.hours)
-    hours = [(*at, each.sessions, each.chains, each.recovered, each.lost) for at, each in merged]
     with connection.cursor() as cursor:
         if failed:
-            cursor.execute(_ADD, columns(failed))
+            cursor.execute(_ADD, _SEEN.arrays(*zip(*failed, strict=True)))
         if figures.grown:
             cursor.execute(_DROP, [array(figures.grown), MOST_OF_PROJECT])
         if recovered:
             cursor.execute(_RECOVER, columns(recovered))
-        if hours:
-            cursor.execute(_ADD_HOURS, columns(hours))
+        if merged:
+            cursor.execute(_ADD_HOURS, _HOURS.arrays(*zip(*merged, strict=True)))
     totals_outdate((place for place, _ in merged), before.summed_until)

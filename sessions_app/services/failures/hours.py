@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from django.db import connection
 
-from sessions_app.db.bulk import columns
+from sessions_app.db.bulk import SentRows
 from sessions_app.services.failures.figures import Added, Place
 
 MOST_VALUES = 1_000
@@ -12,13 +12,19 @@ MOST_VALUES = 1_000
 OTHERS = ""
 """The value of that row."""
 
+_PLACES = SentRows[[Place]](
+    ("project_id", "bigint", lambda at: at.project_id),
+    ("dimension", "text", lambda at: at.dimension),
+    ("value", "text", lambda at: at.value),
+    ("hour", "timestamptz", lambda at: at.hour),
+    ("key", "text", lambda at: at.key),
+)
 # Of each place whether it has a row; and how many values its signature has in the hour, which is 0
 # if no place of these is new.
-_KNOWN = """
+_KNOWN = f"""
     WITH asked AS MATERIALIZED (
         SELECT v.*, h.id IS NOT NULL AS known
-        FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::timestamptz[], %s::text[])
-            AS v(project_id, dimension, value, hour, key)
+        FROM {_PLACES}
         LEFT JOIN sessions_app_failurehour h USING (project_id, dimension, value, hour, key)
     ), counted AS (
         SELECT a.project_id, a.dimension, a.hour, a.key, (
@@ -42,7 +48,7 @@ def hours_merged(hours: Mapping[Place, Added]) -> list[tuple[Place, Added]]:
     room: dict[tuple[object, ...], int] = {}
     if named:
         with connection.cursor() as cursor:
-            cursor.execute(_KNOWN, columns(named))
+            cursor.execute(_KNOWN, _PLACES.arrays(named))
             for *row, known, values in cursor.fetchall():
                 place = Place._make(row)
                 room[_without_value(place)] = MOST_VALUES - values

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import SentRows, array, columns
 from sessions_app.db.steps import atomic_step
 from sessions_app.locks import lock_failures
 from sessions_app.services.failures.figures import Place
@@ -139,10 +139,17 @@ _WRITE = f"""
     SELECT id, %(until)s, sessions, chains, recovered_chains, lost_run_seconds FROM written
 """
 _SUMMED = "UPDATE sessions_app_failurereader SET summed_until = %s WHERE id = 1"
-_UNWRITE = """
+_Ledger = tuple[int, str, str, str]
+_OUTDATED = SentRows[[_Ledger, datetime]](
+    ("project_id", "bigint", lambda ledger, _: ledger[0]),
+    ("dimension", "text", lambda ledger, _: ledger[1]),
+    ("value", "text", lambda ledger, _: ledger[2]),
+    ("key", "text", lambda ledger, _: ledger[3]),
+    ("hour", "timestamptz", lambda _, hour: hour),
+)
+_UNWRITE = f"""
     DELETE FROM sessions_app_failuretotals t
-    USING unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::timestamptz[])
-            AS v(project_id, dimension, value, key, hour)
+    USING {_OUTDATED}
         JOIN sessions_app_failureledger l USING (project_id, dimension, value, key)
     WHERE t.ledger_id = l.id AND t.hour > v.hour
     RETURNING l.id
@@ -200,14 +207,14 @@ def totals_outdate(places: Iterable[Place], summed_until: datetime | None) -> No
     """
     if summed_until is None:
         return
-    hours: dict[tuple[int, str, str, str], datetime] = {}
+    hours: dict[_Ledger, datetime] = {}
     for place in places:
         if place.hour < summed_until:
             for ledger in ((*place[:3], ""), (place.project_id, place.dimension, "", place.key)):
                 hours[ledger] = min(place.hour, hours.get(ledger, place.hour))
     if hours:
         with connection.cursor() as cursor:
-            cursor.execute(_UNWRITE, columns([(*ledger, hour) for ledger, hour in hours.items()]))
+            cursor.execute(_UNWRITE, _OUTDATED.arrays(hours, hours.values()))
             _forget_ledgers(cursor)
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db import connection
 
 from sessions_app.core.node_addresses import node_name
 from sessions_app.core.retry_worth import Dimension, Value, Worth, chain_add
-from sessions_app.db.bulk import array, columns
+from sessions_app.db.bulk import SentRows, array, columns
 from sessions_app.models.reports import VALUE_LENGTH
 from sessions_app.services.failures.chain_ends import ChainEnd, Ends
 
@@ -30,17 +30,37 @@ _VALUES = """
             AND d.value <> '')
     FROM unnest(%s::bigint[], %s::text[], %s::date[]) AS v(project_id, dimension, day)
 """
-_ADD = """
-    INSERT INTO sessions_app_retryday AS d
-        (project_id, dimension, day, value, chains, retried, recovered, given_up, cancelled,
-         attempts, run, rescued, wasted, waiting, recoveries)
-    SELECT v.project_id, v.dimension, v.day, v.value, v.chains, v.retried, v.recovered, v.given_up,
-        v.cancelled, v.attempts, v.run, v.rescued, v.wasted, v.waiting, v.recoveries::bigint[]
-    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::text[], %s::bigint[], %s::bigint[],
-        %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::float8[],
-        %s::float8[], %s::float8[], %s::text[])
-        AS v(project_id, dimension, day, value, chains, retried, recovered, given_up, cancelled,
-             attempts, run, rescued, wasted, waiting, recoveries)
+
+
+class Place(NamedTuple):
+    """What a row is about; the day is in ISO 8601."""
+
+    project_id: int
+    dimension: str
+    day: str
+    value: str
+
+
+_ADDED = SentRows[[Place, Worth]](
+    ("project_id", "bigint", lambda at, _: at.project_id),
+    ("dimension", "text", lambda at, _: at.dimension),
+    ("day", "date", lambda at, _: at.day),
+    ("value", "text", lambda at, _: at.value),
+    ("chains", "bigint", lambda _, worth: worth.chains),
+    ("retried", "bigint", lambda _, worth: worth.retried),
+    ("recovered", "bigint", lambda _, worth: worth.recovered),
+    ("given_up", "bigint", lambda _, worth: worth.given_up),
+    ("cancelled", "bigint", lambda _, worth: worth.cancelled),
+    ("attempts", "bigint", lambda _, worth: worth.attempts),
+    ("run", "float8", lambda _, worth: worth.run),
+    ("rescued", "float8", lambda _, worth: worth.rescued),
+    ("wasted", "float8", lambda _, worth: worth.wasted),
+    ("waiting", "float8", lambda _, worth: worth.waiting),
+    ("recoveries", "text", lambda _, worth: _recoveries(worth)),
+)
+_INSERT = _ADDED.inserted("sessions_app_retryday AS d", {"recoveries": "v.recoveries::bigint[]"})
+_ADD = f"""
+    {_INSERT}
     ON CONFLICT (project_id, dimension, day, value) DO UPDATE SET
         chains = d.chains + excluded.chains,
         retried = d.retried + excluded.retried,
@@ -52,23 +72,20 @@ _ADD = """
         rescued = d.rescued + excluded.rescued,
         wasted = d.wasted + excluded.wasted,
         waiting = d.waiting + excluded.waiting,
-        recoveries = CASE WHEN excluded.recoveries = '{}' THEN d.recoveries ELSE ARRAY(
+        recoveries = CASE WHEN excluded.recoveries = '{{}}' THEN d.recoveries ELSE ARRAY(
             SELECT coalesce(u.old, 0) + coalesce(u.new, 0)
             FROM unnest(d.recoveries, excluded.recoveries) WITH ORDINALITY AS u(old, new, bucket)
             ORDER BY u.bucket) END
 """
 # A chain that recovered ends no second time, so nothing of recoveries is ever taken back. Days that
 # are no longer kept have no row.
-_TAKE = """
+_TAKE = f"""
     UPDATE sessions_app_retryday d SET
         chains = d.chains - v.chains, retried = d.retried - v.retried,
         given_up = d.given_up - v.given_up, cancelled = d.cancelled - v.cancelled,
         attempts = d.attempts - v.attempts, run = d.run - v.run, wasted = d.wasted - v.wasted,
         waiting = d.waiting - v.waiting
-    FROM unnest(%s::bigint[], %s::text[], %s::date[], %s::text[], %s::bigint[], %s::bigint[],
-        %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::float8[], %s::float8[])
-        AS v(project_id, dimension, day, value, chains, retried, given_up, cancelled, attempts,
-             run, wasted, waiting)
+    FROM {_ADDED}
     WHERE d.project_id = v.project_id AND d.dimension = v.dimension AND d.day = v.day
         AND d.value = v.value
 """
@@ -76,15 +93,6 @@ _FORGET = """
     DELETE FROM sessions_app_retryday WHERE id IN (
         SELECT id FROM sessions_app_retryday WHERE day < %s ORDER BY day LIMIT %s)
 """
-
-
-class Place(NamedTuple):
-    """What a row is about; the day is in ISO 8601."""
-
-    project_id: int
-    dimension: str
-    day: str
-    value: str
 
 
 Figures = dict[Place, Worth]
@@ -105,9 +113,9 @@ def worth_add(ends: Ends, first_day: date | None) -> None:
         return
     kept = _kept({*added, *taken})
     with connection.cursor() as cursor:
-        cursor.execute(_ADD, columns([_row(*each) for each in _merged(added, kept)]))
+        cursor.execute(_ADD, _ADDED.arrays(*zip(*_merged(added, kept), strict=True)))
         if taken:
-            cursor.execute(_TAKE, columns([_taken(*each) for each in _merged(taken, kept)]))
+            cursor.execute(_TAKE, _ADDED.arrays(*zip(*_merged(taken, kept), strict=True)))
 
 
 def worth_forget(before: date, limit: int) -> int:
@@ -185,17 +193,7 @@ def _merged(figures: Figures, kept: set[Place]) -> list[tuple[Place, Worth]]:
     return sorted(found.items(), key=lambda each: each[0])
 
 
-def _row(place: Place, worth: Worth) -> tuple[Any, ...]:
+def _recoveries(worth: Worth) -> str:
+    """Return the number of recovered chains in each bucket, as an array in an array."""
     buckets = range(max(worth.recoveries, default=-1) + 1)
-    recoveries = array(worth.recoveries.get(bucket, 0) for bucket in buckets)
-    return (
-        *place, worth.chains, worth.retried, worth.recovered, worth.given_up, worth.cancelled,
-        worth.attempts, worth.run, worth.rescued, worth.wasted, worth.waiting, recoveries,
-    )  # fmt: skip
-
-
-def _taken(place: Place, worth: Worth) -> tuple[Any, ...]:
-    return (
-        *place, worth.chains, worth.retried, worth.given_up, worth.cancelled, worth.attempts,
-        worth.run, worth.wasted, worth.waiting,
-    )  # fmt: skip
+    return array(worth.recoveries.get(bucket, 0) for bucket in buckets)

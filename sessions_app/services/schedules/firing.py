@@ -1,11 +1,9 @@
 """The times of schedules that have come: each becomes one chain, whoever looks at it."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from operator import attrgetter
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -14,7 +12,7 @@ from sessions_app import wakeups
 from sessions_app.audit.context import ENGINE, audited
 from sessions_app.core.errors import Conflict, DomainError, QuotaExceeded
 from sessions_app.core.states import Phase, RetryState
-from sessions_app.db.bulk import array, arrays, unnested
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.db.steps import atomic_step
 from sessions_app.instruments import SCHEDULE_TIMES
 from sessions_app.locks import database_now
@@ -244,32 +242,27 @@ def _pause(each: _Round, error: DomainError, now: datetime, outcomes: Counter[st
     each.schedule.paused_at, each.schedule.paused_reason = now, says(error)
 
 
-_STORED = {
-    "id": "uuid",
-    "next_at": "timestamptz",
-    "due_at": "timestamptz",
-    "last_at": "timestamptz",
-    "last_problem": "text",
-    "paused_at": "timestamptz",
-    "paused_reason": "text",
-    "recent": "text",
-}
-_ROWS = unnested(_STORED)
+_FIRED = SentRows[[Schedule]](
+    ("id", "uuid", lambda schedule: schedule.id),
+    ("next_at", "timestamptz", lambda schedule: schedule.next_at),
+    ("due_at", "timestamptz", lambda schedule: schedule.due_at),
+    ("last_at", "timestamptz", lambda schedule: schedule.last_at),
+    ("last_problem", "text", lambda schedule: schedule.last_problem),
+    ("paused_at", "timestamptz", lambda schedule: schedule.paused_at),
+    ("paused_reason", "text", lambda schedule: schedule.paused_reason),
+    ("recent", "text", lambda schedule: array(schedule.recent)),
+)
 _STORE = f"""
     UPDATE sessions_app_schedule AS s SET next_at = v.next_at, due_at = v.due_at,
         last_at = v.last_at, last_problem = v.last_problem, paused_at = v.paused_at,
         paused_reason = v.paused_reason, recent = v.recent::uuid[]
-    FROM {_ROWS} WHERE s.id = v.id
+    FROM {_FIRED} WHERE s.id = v.id
 """
 
 
 def _store(schedules: Sequence[Schedule]) -> None:
-    sources: dict[str, Callable[[Schedule], Any]] = {
-        name: attrgetter(name) for name in _STORED if name != "recent"
-    }
-    values = arrays({**sources, "recent": lambda each: array(each.recent)}, schedules)
     with audited(by=ENGINE), connection.cursor() as cursor:
-        cursor.execute(_STORE, values)
+        cursor.execute(_STORE, _FIRED.arrays(schedules))
 
 
 def next_due() -> float | None:

@@ -4,8 +4,7 @@ A dependency names a session by its id or its `creation_id`, also one of the sam
 ended already is seen here; the rest is left to `services/chains/dependants.py`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
 from django.db import connection
@@ -19,7 +18,7 @@ from sessions_app.core.dependencies import (
 )
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.states import RetryState
-from sessions_app.db.bulk import array, arrays, inserted, unnested
+from sessions_app.db.bulk import SentRows, array
 from sessions_app.eventlog.archived import archived_named, archived_tips
 from sessions_app.locks import share_roots
 from sessions_app.services.sessions.new_roots import Found, NewRoot
@@ -191,42 +190,26 @@ def uuid_or_none(text: str) -> UUID | None:
         return None
 
 
-_Source = Callable[[Found], Any]
-_TYPES = {
-    "root_id": "uuid",
-    "on_root": "uuid",
-    "place": "int",
-    "creation_id": "text",
-    "wanted": "text",
-    "outcome": "text",
-    "met": "boolean",
-    "tip_id": "uuid",
-    "status": "text",
-    "exit_code": "int",
-}
-_GIVEN: dict[str, _Source] = {
-    "root_id": lambda found: found.root_id,
-    "on_root": lambda found: found.parent.root_id,
-    "place": lambda found: found.place,
-    "creation_id": lambda found: found.parent.creation_id,
-    "wanted": lambda found: found.when,
-    "outcome": lambda found: found.parent.outcome,
-    "met": lambda found: found.met,
-    "tip_id": lambda found: found.parent.tip_id,
-    "status": lambda found: found.parent.status,
-    "exit_code": lambda found: found.parent.exit_code,
-}
-_INSERT = f"""
-    {inserted("sessions_app_dependency", {name: f"v.{name}" for name in _TYPES})}
-    FROM {unnested(_TYPES)}
-"""
+_FOUND = SentRows[[Found]](
+    ("root_id", "uuid", lambda found: found.root_id),
+    ("on_root", "uuid", lambda found: found.parent.root_id),
+    ("place", "int", lambda found: found.place),
+    ("creation_id", "text", lambda found: found.parent.creation_id),
+    ("wanted", "text", lambda found: found.when),
+    ("outcome", "text", lambda found: found.parent.outcome),
+    ("met", "boolean", lambda found: found.met),
+    ("tip_id", "uuid", lambda found: found.parent.tip_id),
+    ("status", "text", lambda found: found.parent.status),
+    ("exit_code", "int", lambda found: found.parent.exit_code),
+)
+_INSERT = _FOUND.inserted("sessions_app_dependency")
 
 
 def dependencies_insert(found: Sequence[Found]) -> None:
     """Store the dependencies of chains that were just inserted, in one statement."""
     if found:
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT, arrays(_GIVEN, found))
+            cursor.execute(_INSERT, _FOUND.arrays(found))
 
 
 def dependencies_told(found: Sequence[Found]) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from sessions_app.core.priorities import folded
 from sessions_app.core.scheduling_key import scheduling_key_sql
 from sessions_app.core.states import Phase
 from sessions_app.core.time_limits import LIMITED, Times, times_within
-from sessions_app.db.bulk import arrays, from_array, inserted, json_text, unnested
+from sessions_app.db.bulk import SentRows, from_array, inserted
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import Writes, atomic_writes
 from sessions_app.in_force.quotas import quotas_read
@@ -196,8 +196,6 @@ _Source = Callable[[NewRoot], Any]
 
 
 def _asked(name: str) -> _Source:
-    if SPEC[name] == "jsonb":
-        return lambda root: _json_or_null(root.placed.submission.spec[name])
     return lambda root: root.placed.submission.spec[name]
 
 
@@ -205,15 +203,11 @@ def _time(name: str) -> _Source:
     return lambda root: root.times[name]
 
 
-def _json_or_null(value: Any) -> str | None:
-    return None if value is None else json_text(value)
-
-
-# Where the values of columns come from; JSON as its text.
+# Where the values of columns come from.
 _SPEC_GIVEN: dict[str, _Source] = {name: _asked(name) for name in SPEC} | {
     "id": lambda root: root.spec_id,
     "request_digest": lambda root: root.digest,
-    "secret_names": lambda root: _json_or_null(sorted(root.placed.submission.secrets) or None),
+    "secret_names": lambda root: sorted(root.placed.submission.secrets) or None,
     "secret_environ": lambda root: environ_stored(root.placed.submission.secrets),
     "secrets_by": lambda _: None,
     "on_dependency_failure": lambda root: (
@@ -238,11 +232,18 @@ _GIVEN: dict[str, _Source] = {
     "phase": lambda root: root.phase,
     "max_retries": lambda root: stored_number(root.policy.max_retries),
     "retry_policy": lambda root: root.policy_text,
-    "retry_policies": lambda root: json_text(root.policies),
+    "retry_policies": lambda root: root.policies,
     **{name: _SPEC_GIVEN[name] for name in _KEYED},
 }
-_SENT = {name: SPEC[name] if name in _KEYED else SESSION[name].type for name in _GIVEN}
-
+# The policy is text already: many sessions share it.
+_TYPES = {name: SESSION[name].type for name in _GIVEN if name not in _KEYED}
+_TYPES |= {name: SPEC[name] for name in _KEYED} | {"retry_policy": "text"}
+_ROOTS = SentRows[[NewRoot]](
+    *((name, _TYPES[name], source) for name, source in _GIVEN.items()), numbered="position"
+)
+_SPECS = SentRows[[NewRoot]](
+    *((name, kind, _SPEC_GIVEN[name]) for name, kind in SPEC.items()),
+)
 _BORN = {
     name: column.born or from_array(name, column.type)
     for name, column in SESSION.items()
@@ -264,18 +265,14 @@ _BORN |= {
 }
 _INSERT = f"""
     {inserted("sessions_app_session", _BORN)}
-    FROM {unnested(_SENT, numbered="position")}, (SELECT statement_timestamp()) AS now(at)
+    FROM {_ROOTS}, (SELECT statement_timestamp()) AS now(at)
     ORDER BY v.project_id, v.creation_id, v.position
     ON CONFLICT (project_id, creation_id) DO NOTHING
     RETURNING id, created_at
 """
 """Ordered, so that two submissions of the same ids wait for each other in the same order."""
 
-
-_INSERT_SPECS = f"""
-    {inserted("sessions_app_sessionspec", {n: from_array(n, kind) for n, kind in SPEC.items()})}
-    FROM {unnested(SPEC)}
-"""
+_INSERT_SPECS = _SPECS.inserted("sessions_app_sessionspec")
 
 
 def _insert(writes: Writes, roots: Sequence[NewRoot], limited: set[int]) -> None:
@@ -286,7 +283,7 @@ def _insert(writes: Writes, roots: Sequence[NewRoot], limited: set[int]) -> None
     if not roots:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT, arrays(_GIVEN, roots))
+        cursor.execute(_INSERT, _ROOTS.arrays(roots))
         created = dict(cursor.fetchall())
     for root in roots:
         root.inserted = root.id in created
@@ -319,7 +316,7 @@ def _told(root: NewRoot, facts: dict[str, object]) -> dict[str, object]:
 
 def _insert_specs(roots: Sequence[NewRoot]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_INSERT_SPECS, arrays(_SPEC_GIVEN, roots))
+        cursor.execute(_INSERT_SPECS, _SPECS.arrays(roots))
 
 
 class _Found(NamedTuple):

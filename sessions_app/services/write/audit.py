@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 
 from sessions_app.audit.context import ENGINE, TASK, current
-from sessions_app.db.bulk import array, json_array, json_text
+from sessions_app.db.bulk import SentRows, json_text
 from sessions_app.db.writes import Writes
 from sessions_app.locks import CLAIM_DISPATCHES
 from sessions_app.models.audit import DISPATCH
@@ -34,29 +34,43 @@ class AuditRow:
     root: UUID | None = None
 
 
-_APPEND = """
+_ACTS = SentRows[[AuditRow]](
+    ("actor", "text", lambda row: row.actor),
+    ("action", "text", lambda row: row.action),
+    ("object_type", "text", lambda row: row.object_type),
+    ("object_id", "text", lambda row: row.object_id),
+    ("project_id", "bigint", lambda row: row.project_id),
+    ("root", "uuid", lambda row: row.root),
+    ("data", "jsonb", lambda row: row.data),
+    numbered="place",
+)
+_APPEND = f"""
     INSERT INTO sessions_app_auditentry
         (time, door, via, actor, action, object_type, object_id, project, domain, root, data)
     SELECT %s, CASE v.actor WHEN %s THEN %s ELSE %s END, %s::jsonb, v.actor, v.action,
         v.object_type, v.object_id, coalesce(d.name || '/' || p.name, ''), coalesce(d.name, ''),
         v.root, v.data::jsonb
-    FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::uuid[],
-            %s::text[]) WITH ORDINALITY
-        AS v(actor, action, object_type, object_id, project_id, root, data, place)
+    FROM {_ACTS}
     LEFT JOIN sessions_app_project p ON p.id = v.project_id
     LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
     ORDER BY v.place
 """
 
 
+_DISPATCHES = SentRows[[AuditRow]](
+    ("object_id", "text", lambda row: row.object_id),
+    ("project_id", "bigint", lambda row: row.project_id),
+    ("root", "uuid", lambda row: row.root),
+    ("data", "jsonb", lambda row: row.data),
+    numbered="place",
+)
 # Both tables form one list (`AuditLog`), in one order of ids.
-_DISPATCHED = """
+_DISPATCHED = f"""
     INSERT INTO sessions_app_automaticdispatch
         (id, time, via, object_id, project, domain, root, data)
     SELECT nextval('sessions_app_auditentry_id_seq'), %s, %s::jsonb, v.object_id,
         coalesce(d.name || '/' || p.name, ''), coalesce(d.name, ''), v.root, v.data::jsonb
-    FROM unnest(%s::text[], %s::bigint[], %s::uuid[], %s::text[]) WITH ORDINALITY
-        AS v(object_id, project_id, root, data, place)
+    FROM {_DISPATCHES}
     LEFT JOIN sessions_app_project p ON p.id = v.project_id
     LEFT JOIN sessions_app_domain d ON d.id = p.domain_id
     ORDER BY v.place
@@ -84,35 +98,10 @@ def dispatches_forget(before: datetime, limit: int) -> int:
 
 
 def _dispatched(writes: Writes, rows: Sequence[AuditRow], now: datetime) -> None:
-    writes.add(
-        _DISPATCHED,
-        [
-            now,
-            json_text(current().via),
-            array(row.object_id for row in rows),
-            array(row.project_id for row in rows),
-            array(row.root for row in rows),
-            json_array(row.data for row in rows),
-        ],
-    )
+    writes.add(_DISPATCHED, [now, json_text(current().via), *_DISPATCHES.arrays(rows)])
 
 
 def _acts(writes: Writes, rows: Sequence[AuditRow], now: datetime) -> None:
     context = current()
-    writes.add(
-        _APPEND,
-        [
-            now,
-            ENGINE,
-            TASK,
-            context.door,
-            json_text(context.via),
-            array(row.actor for row in rows),
-            array(row.action for row in rows),
-            array(row.object_type for row in rows),
-            array(row.object_id for row in rows),
-            array(row.project_id for row in rows),
-            array(row.root for row in rows),
-            json_array(row.data for row in rows),
-        ],
-    )
+    about = [now, ENGINE, TASK, context.door, json_text(context.via)]
+    writes.add(_APPEND, [*about, *_ACTS.arrays(rows)])

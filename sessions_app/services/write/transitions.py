@@ -20,7 +20,7 @@ from sessions_app.core import states
 from sessions_app.core.columns import SESSION
 from sessions_app.core.fold import FACTS
 from sessions_app.core.states import EVENT_TYPES, Status
-from sessions_app.db.bulk import array, copy_text, from_array, json_array, unnested
+from sessions_app.db.bulk import array, copy_text, from_array, inserted, json_array, unnested
 from sessions_app.db.writes import Writes
 from sessions_app.eventlog.reading import QUIET, RETRY_EVENTS
 from sessions_app.services.write.usage import Move, usage_note
@@ -189,45 +189,29 @@ def _update_of(columns: tuple[str, ...]) -> str:
     values = ", ".join(f"{column} = {from_array(column, _TYPES[column])}" for column in columns)
     return (
         f"UPDATE sessions_app_session s SET {values} "  # own column names
-        f"FROM {unnested(types, by_place=True)} WHERE s.id = v.id"
+        f"FROM {unnested(types)} WHERE s.id = v.id"
     )
 
 
 COPIED = 20
 """Number of events from which on they are copied: each takes less WAL and less CPU time, and all of
 them one round trip more."""
-_COPY = """
-    COPY sessions_app_sessionevent
-        (session_id, root_id, project_id, job_set, attempt, seq, type, time, data)
-    FROM STDIN
-"""
-_APPEND = """
-    INSERT INTO sessions_app_sessionevent
-        (session_id, root_id, project_id, job_set, attempt, seq, type, time, data)
-    SELECT v.session_id, v.root_id, v.project_id, v.job_set, v.attempt, v.seq, v.type, v.time,
-        v.data::jsonb
-    FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::int[], %s::int[], %s::text[],
-            %s::timestamptz[], %s::text[])
-        AS v(session_id, root_id, project_id, job_set, attempt, seq, type, time, data)
-"""
+# No `SentRows`: nothing is written as often, and to make a whole row at once is a sixth faster.
+_EVENT = {
+    "session_id": "uuid",
+    "root_id": "uuid",
+    "project_id": "bigint",
+    "job_set": "text",
+    "attempt": "int",
+    "seq": "int",
+    "type": "text",
+    "time": "timestamptz",
+    "data": "jsonb",
+}
 
 
-def events_append(writes: Writes, rows: Sequence[EventRow], *, now: datetime) -> None:
-    """Write events with their numbers, in one statement; many are copied at once."""
-    if not rows:
-        return
-    webhooks_after_commit()
-    if to_log := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
-        transaction.on_commit(lambda: _log_events(to_log))
-    if len(rows) >= COPIED:
-        with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            copy.write(copy_text(_columns(row, now) for row in rows))
-    else:
-        *values, data = zip(*(_columns(row, now) for row in rows), strict=True)
-        writes.add(_APPEND, [*map(array, values), json_array(data)])
-
-
-def _columns(row: EventRow, now: datetime) -> tuple[Any, ...]:
+def _event(row: EventRow, now: datetime) -> tuple[Any, ...]:
+    """Return the values of `_EVENT`, in its order."""
     session = row.session
     return (
         session.id,
@@ -240,6 +224,26 @@ def _columns(row: EventRow, now: datetime) -> tuple[Any, ...]:
         now,
         row.data,
     )
+
+
+_READ = {name: from_array(name, kind) for name, kind in _EVENT.items()}
+_APPEND = f"{inserted('sessions_app_sessionevent', _READ)} FROM {unnested(_EVENT)}"
+_COPY = f"COPY sessions_app_sessionevent ({', '.join(_EVENT)}) FROM STDIN"
+
+
+def events_append(writes: Writes, rows: Sequence[EventRow], *, now: datetime) -> None:
+    """Write events with their numbers, in one statement; many are copied at once."""
+    if not rows:
+        return
+    webhooks_after_commit()
+    if to_log := [(level, row) for row in rows if logger.isEnabledFor(level := _level(row.type))]:
+        transaction.on_commit(lambda: _log_events(to_log))
+    if len(rows) >= COPIED:
+        with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            copy.write(copy_text(_event(row, now) for row in rows))
+    else:
+        *values, data = zip(*(_event(row, now) for row in rows), strict=True)
+        writes.add(_APPEND, [*map(array, values), json_array(data)])
 
 
 def _level(event_type: str) -> int:
