@@ -1,46 +1,37 @@
 """Submit: the first attempts of new chains, one or a thousand in the same few statements."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
 
-from retry.policies.limits import stored_number
 from sessions_app import wakeups
-from sessions_app.core.columns import NULL, SESSION, SPEC
 from sessions_app.core.errors import Conflict, DomainError, InvalidInput, SecretUnreadable
-from sessions_app.core.priorities import folded
-from sessions_app.core.scheduling_key import scheduling_key_sql
-from sessions_app.core.states import Phase
-from sessions_app.core.time_limits import LIMITED, Times, times_within
-from sessions_app.db.bulk import SentRows, from_array, inserted
+from sessions_app.core.time_limits import Times, times_within
 from sessions_app.db.steps import atomic_step
 from sessions_app.db.writes import Writes, atomic_writes
 from sessions_app.in_force.quotas import quotas_read
 from sessions_app.locks.priority_classes import Named
 from sessions_app.models import Session
 from sessions_app.selectors.fitting import Asked, unfits
-from sessions_app.services.chains.children import submitted_facts
 from sessions_app.services.chains.dependants import dependants_judge
 from sessions_app.services.resources.policy_names import chains_policies
 from sessions_app.services.resources.priority_classes import ranks_named
-from sessions_app.services.secrets.stored import environ_read, environ_stored
+from sessions_app.services.secrets.stored import environ_read
 from sessions_app.services.sessions.admission import roots_admit
 from sessions_app.services.sessions.dependencies import (
     dependencies_insert,
     dependencies_resolve,
-    dependencies_told,
     inside,
     refuse_dependants,
 )
 from sessions_app.services.sessions.frozen_policies import PolicyFreezer
+from sessions_app.services.sessions.new_root_rows import roots_insert
 from sessions_app.services.sessions.new_roots import NewRoot
 from sessions_app.services.sessions.submission import Placed
-from sessions_app.services.write.transitions import EventRow, events_append
-from sessions_app.services.write.usage import Move, UsageFull, usage_note
+from sessions_app.services.write.usage import UsageFull
 
 Value = TypeVar("Value")
 
@@ -152,13 +143,13 @@ def _insert_within_quotas(writes: Writes, roots: Sequence[NewRoot]) -> None:
         quotas = quotas_read({root.project_id for root in roots}, waiting=True, live=True)
         limited = quotas.projects
         if not limited:
-            _insert(writes, accepted, limited)
+            roots_insert(writes, accepted, limited)
             return
         roots_admit(accepted, quotas, _known([each for each in accepted if each.is_named]))
         refuse_dependants(roots)
         try:
             with atomic_writes() as attempt:
-                _insert(attempt, _accepted(roots), limited)
+                roots_insert(attempt, _accepted(roots), limited)
             return
         except UsageFull:
             for root in accepted:
@@ -170,7 +161,7 @@ def _insert_within_quotas(writes: Writes, roots: Sequence[NewRoot]) -> None:
                 "too many sessions are submitted to this project at the same time; try again"
             )
     refuse_dependants(roots)
-    _insert(writes, _accepted(roots), set())
+    roots_insert(writes, _accepted(roots), set())
 
 
 def _accepted(roots: Sequence[NewRoot]) -> list[NewRoot]:
@@ -190,133 +181,6 @@ def _depend(writes: Writes, roots: Sequence[NewRoot]) -> None:
     unmet = [root.id for root in new if root.unmet]
     if unmet:
         dependants_judge(writes, unmet)
-
-
-_Source = Callable[[NewRoot], Any]
-
-
-def _asked(name: str) -> _Source:
-    return lambda root: root.placed.submission.spec[name]
-
-
-def _time(name: str) -> _Source:
-    return lambda root: root.times[name]
-
-
-# Where the values of columns come from.
-_SPEC_GIVEN: dict[str, _Source] = {name: _asked(name) for name in SPEC} | {
-    "id": lambda root: root.spec_id,
-    "request_digest": lambda root: root.digest,
-    "secret_names": lambda root: sorted(root.placed.submission.secrets) or None,
-    "secret_environ": lambda root: environ_stored(root.placed.submission.secrets),
-    "secrets_by": lambda _: None,
-    "on_dependency_failure": lambda root: (
-        root.placed.submission.on_dependency_failure if root.depends_on else None
-    ),
-    "executor_labels": lambda _: None,
-    **{name: _time(name) for name in LIMITED},
-}
-# Of the specification, for the key and the deadline.
-_KEYED = ("resources", "pod_spec", "cluster_size", "queue_timeout")
-_GIVEN: dict[str, _Source] = {
-    "id": lambda root: root.id,
-    "spec_id": lambda root: root.spec_id,
-    "project_id": lambda root: root.project_id,
-    "queue_id": lambda root: root.placed.queue.pk,
-    "owner_id": lambda root: root.placed.owner_id,
-    "name": lambda root: root.placed.submission.name,
-    "job_set": lambda root: root.job_set,
-    "creation_id": lambda root: root.creation_id,
-    "session_type": lambda root: root.placed.submission.session_type,
-    "priority": lambda root: folded(root.rank, root.placed.submission.priority),
-    "phase": lambda root: root.phase,
-    "max_retries": lambda root: stored_number(root.policy.max_retries),
-    "retry_policy": lambda root: root.policy_text,
-    "retry_policies": lambda root: root.policies,
-    **{name: _SPEC_GIVEN[name] for name in _KEYED},
-}
-# The policy is text already: many sessions share it.
-_TYPES = {name: SESSION[name].type for name in _GIVEN if name not in _KEYED}
-_TYPES |= {name: SPEC[name] for name in _KEYED} | {"retry_policy": "text"}
-_ROOTS = SentRows[[NewRoot]](
-    *((name, _TYPES[name], source) for name, source in _GIVEN.items()), numbered="position"
-)
-_SPECS = SentRows[[NewRoot]](
-    *((name, kind, _SPEC_GIVEN[name]) for name, kind in SPEC.items()),
-)
-_BORN = {
-    name: column.born or from_array(name, column.type)
-    for name, column in SESSION.items()
-    if column.born != NULL
-}
-_BORN |= {
-    "phase": "v.phase",
-    "created_at": "now.at",
-    "root_id": "v.id",
-    "root_submitted_at": "now.at",
-    "wait_deadline": f"""CASE v.phase WHEN '{Phase.WAITING}'
-        THEN now.at + make_interval(secs => v.queue_timeout) END""",
-    "scheduling_key": scheduling_key_sql(
-        resources="v.resources::jsonb",
-        pods="v.cluster_size",
-        pod_spec="v.pod_spec::jsonb",
-        retry="false",
-    ),
-}
-_INSERT = f"""
-    {inserted("sessions_app_session", _BORN)}
-    FROM {_ROOTS}, (SELECT statement_timestamp()) AS now(at)
-    ORDER BY v.project_id, v.creation_id, v.position
-    ON CONFLICT (project_id, creation_id) DO NOTHING
-    RETURNING id, created_at
-"""
-"""Ordered, so that two submissions of the same ids wait for each other in the same order."""
-
-_INSERT_SPECS = _SPECS.inserted("sessions_app_sessionspec")
-
-
-def _insert(writes: Writes, roots: Sequence[NewRoot], limited: set[int]) -> None:
-    """Insert roots whose `creation_id` is new, with their specification and first event.
-
-    Sessions of `limited` projects are counted, up to the quotas.
-    """
-    if not roots:
-        return
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT, _ROOTS.arrays(roots))
-        created = dict(cursor.fetchall())
-    for root in roots:
-        root.inserted = root.id in created
-    new = [root for root in roots if root.inserted]
-    if not new:
-        return
-    now = created[new[0].id]  # one statement created them all
-    _insert_specs(new)
-    facts = submitted_facts({})
-    events = [EventRow(root, 1, "session.submitted", _told(root, facts)) for root in new]
-    events_append(writes, events, now=now)
-    usage_note(
-        writes,
-        [
-            Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
-            for root in new
-            if root.project_id in limited
-        ],
-    )
-    wakeups.work_after_commit()
-
-
-def _told(root: NewRoot, facts: dict[str, object]) -> dict[str, object]:
-    """Return the facts of its first event."""
-    schedule = root.placed.submission.schedule
-    if root.depends_on:
-        facts = {**facts, "depends_on": dependencies_told(root.depends_on)}
-    return {**facts, "schedule": schedule} if schedule else facts
-
-
-def _insert_specs(roots: Sequence[NewRoot]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(_INSERT_SPECS, _SPECS.arrays(roots))
 
 
 class _Found(NamedTuple):
