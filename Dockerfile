@@ -12,12 +12,10 @@ COPY client ./client
 RUN /opt/venv/bin/pip install --no-deps --no-build-isolation ./client && rm -rf client
 COPY manage.py reprise_server.py ./
 COPY retry ./retry
-COPY podspec ./podspec
-COPY loglines ./loglines
-COPY runlines ./runlines
-COPY variables ./variables
+COPY base ./base
 COPY sessions_app ./sessions_app
 COPY scheduler ./scheduler
+COPY interfaces ./interfaces
 COPY reprise ./reprise
 COPY executor ./executor
 COPY deploy/gunicorn.conf.py ./deploy/

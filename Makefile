@@ -86,7 +86,7 @@ check-generated: install-dev
 	diff -u docs/openapi.yaml var/openapi.yaml || { echo "The API changed: run 'make schema' and commit docs/openapi.yaml"; exit 1; }
 	DATABASE_URL=none $(BIN)/python manage.py graphql_schema --file var/schema.graphql
 	diff -u docs/schema.graphql var/schema.graphql || { echo "The API changed: run 'make schema' and commit docs/schema.graphql"; exit 1; }
-	DATABASE_URL=none $(BIN)/python -m variables $(DECLARED) > var/settings.md
+	DATABASE_URL=none $(BIN)/python -m base.variables $(DECLARED) > var/settings.md
 	diff -u docs/settings.md var/settings.md || { echo "The settings changed: run 'make schema' and commit docs/settings.md"; exit 1; }
 	$(BIN)/python tools/client_models.py > var/models.py
 	diff -u client/reprise_client/models.py var/models.py || { echo "The SDK's models changed: run 'make schema' and commit client/reprise_client/models.py"; exit 1; }
@@ -95,7 +95,7 @@ check-generated: install-dev
 schema: install-dev ## write the OpenAPI and GraphQL schemas, the list of settings and the SDK's models again
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
 	$(BIN)/python manage.py graphql_schema --file docs/schema.graphql
-	$(BIN)/python -m variables $(DECLARED) > docs/settings.md
+	$(BIN)/python -m base.variables $(DECLARED) > docs/settings.md
 	@mkdir -p var
 	$(BIN)/python tools/client_models.py > var/models.py
 	cp var/models.py client/reprise_client/models.py

@@ -141,7 +141,7 @@ def _side(stack: ExitStack, name: str, count: int) -> Side:
 
 def _make_policy() -> None:
     """Save the draft as a policy of the project."""
-    from sessions_app.api.http.policy_text import read_policy
+    from interfaces.http.policy_text import read_policy
     from sessions_app.in_force.config_scope import ConfigScope
     from sessions_app.models import Project
     from sessions_app.services.resources.policies import policy_apply

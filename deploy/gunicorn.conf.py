@@ -1,7 +1,7 @@
 """gunicorn's settings for the web processes: REST, admin and pages."""
 # ruff: noqa: INP001  # read by gunicorn, never imported
 
-from loglines.lines import configure
+from base.loglines.lines import configure
 from reprise import shared_metrics
 
 # Before anything is imported that counts: the workers are one to whoever scrapes them.

@@ -13,6 +13,9 @@ from reprise_client.errors import ConfigError
 from reprise_client.transport import Transport
 from reprise_client.wire import Wire
 
+from base.loglines import lines
+from base.podspec.pod_defaults import placing_of
+from base.podspec.specification import refused_paths
 from executor import descriptors
 from executor.agent.loop import Agent
 from executor.config import ANY_PARENT, Config, Simulation, parse
@@ -27,9 +30,6 @@ from executor.reports import ReportBuffer
 from executor.run_lines import run_lines
 from executor.runs import BareRuns, RunStore
 from executor.state import StateDir, StateDirTakenError
-from loglines import lines
-from podspec.pod_defaults import placing_of
-from podspec.specification import refused_paths
 
 log = logging.getLogger("executor")
 

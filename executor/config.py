@@ -8,17 +8,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from base.loglines.lines import wanted_format
+from base.podspec.extended import AUTO, MODES
+from base.podspec.node_templates import NodeTemplate
+from base.podspec.pod_defaults import default_problem, own_refused
+from base.podspec.pod_security import LEVELS, RESTRICTED
+from base.podspec.specification import REFUSED, refused_paths
+from base.variables.options import option
+from base.variables.reading import misspelt, read
 from executor import option_values as values
 from executor.drivers.kubernetes.pod_names import NAMESPACE_TEMPLATE
 from executor.environment import MODE, USERS, Agent
-from loglines.lines import wanted_format
-from podspec.extended import AUTO, MODES
-from podspec.node_templates import NodeTemplate
-from podspec.pod_defaults import default_problem, own_refused
-from podspec.pod_security import LEVELS, RESTRICTED
-from podspec.specification import REFUSED, refused_paths
-from variables.options import option
-from variables.reading import misspelt, read
 
 SIMULATED = find_spec("executor.drivers.simulated") is not None
 """Whether simulated clusters are here; they are no part of the wheel."""

@@ -9,9 +9,9 @@ from typing import TypeVar
 from reprise_client.errors import ApiError
 from reprise_client.wire import SupersededError, Wire
 
+from base.loglines.context import bind, bound
 from executor.backoff import Backoff
 from executor.state import StateDir
-from loglines.context import bind, bound
 
 Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from loglines.lines import FORMAT, LEVEL
-from variables.kinds import FLAG, PATHS, SECRET, Kind, choice
-from variables.reading import variable
+from base.loglines.lines import FORMAT, LEVEL
+from base.variables.kinds import FLAG, PATHS, SECRET, Kind, choice
+from base.variables.reading import variable
 
 ON, PARTLY, OFF = "on", "partly", "off"
 

@@ -6,8 +6,8 @@ the head of the dump, so a part of the tail makes room for it.
 
 from collections.abc import Callable
 
+from base.runlines.dumps import start_of
 from executor.runs import RunFiles
-from runlines.dumps import start_of
 
 TAIL_BYTES = 16 * 1024
 HEAD_BYTES = 4 * 1024

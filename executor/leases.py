@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from reprise_client.errors import RepriseError
 from reprise_client.wire import LeaseAnswer, LeaseKey, ProgressNews, SupersededError
 
+from base.podspec.node_templates import NodeTemplate
 from executor.clock import boottime
 from executor.connection import Connection, RetryPauses
 from executor.drivers.protocol import Driver
 from executor.failpoints import failpoint
 from executor.inbox import Inbox, Leased, TakenOver
 from executor.progress import ProgressBook
-from podspec.node_templates import NodeTemplate
 
 log = logging.getLogger(__name__)
 

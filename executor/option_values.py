@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from base.podspec.node_templates import NodeTemplate, read_templates
 from executor.drivers.kubernetes.pod_names import check_name, check_template
-from podspec.node_templates import NodeTemplate, read_templates
 
 
 def template(text: str) -> str:

@@ -9,11 +9,11 @@ from threading import Lock
 
 from reprise_client.wire import LeaseKey, ProgressNews, RunProgress
 
+from base.runlines.progress import LineReader, Number, Progress
 from executor.clock import boottime
 from executor.failure_tail import heading
 from executor.runs import RunFiles
 from executor.state import replace_file
-from runlines.progress import LineReader, Number, Progress
 
 SEND_EVERY = 5.0
 """Least seconds between two calls that tell of one run."""

@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from interfaces.admin.base import RecordAdmin, column, operator
+from interfaces.admin.cells import link, past
 from reprise.admin_site import tasks as admin_tasks
-from sessions_app.admin.base import RecordAdmin, column, operator
-from sessions_app.admin.cells import link, past
 from sessions_app.audit.context import audited
 from sessions_app.services.access import unisolated
 

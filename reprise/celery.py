@@ -15,7 +15,7 @@ from typing import Any
 from celery import Celery, Task, bootsteps, signals
 from django.db import close_old_connections, connections
 
-from loglines import lines
+from base.loglines import lines
 from reprise import garbage, shared_metrics
 from reprise.worker import broker, relay
 from sessions_app.audit.context import TASK, through

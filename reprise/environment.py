@@ -6,8 +6,22 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from loglines.lines import FORMAT, LEVEL
-from podspec.specification import REFUSED
+from base.loglines.lines import FORMAT, LEVEL
+from base.podspec.specification import REFUSED
+from base.variables.kinds import (
+    FLAG,
+    NETWORK,
+    PATH,
+    PORT,
+    SECRET,
+    SHARE,
+    above_zero,
+    choice,
+    listed,
+    one_of,
+    whole,
+)
+from base.variables.reading import misspelt, read, variable
 from reprise.kinds import (
     BROKER_URL,
     COUNT,
@@ -26,20 +40,6 @@ from reprise.kinds import (
 )
 from reprise.production import problems
 from sessions_app.core.encryption import EncryptionKeys
-from variables.kinds import (
-    FLAG,
-    NETWORK,
-    PATH,
-    PORT,
-    SECRET,
-    SHARE,
-    above_zero,
-    choice,
-    listed,
-    one_of,
-    whole,
-)
-from variables.reading import misspelt, read, variable
 
 
 @dataclass(frozen=True, kw_only=True)

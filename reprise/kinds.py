@@ -4,9 +4,7 @@ import re
 
 import dj_database_url
 
-from reprise.worker import broker
-from sessions_app.core.encryption import EncryptionKeys
-from variables.kinds import (
+from base.variables.kinds import (
     SECRET,
     Kind,
     WrongValueError,
@@ -17,6 +15,8 @@ from variables.kinds import (
     seconds,
     whole,
 )
+from reprise.worker import broker
+from sessions_app.core.encryption import EncryptionKeys
 
 NO_DATABASE = "none"
 """The value of `DATABASE_URL` for checks of the code that need no database."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import dj_database_url
 
-from loglines import lines
-from podspec.specification import refused_paths
+from base.loglines import lines
+from base.podspec.specification import refused_paths
 from reprise.environment import Numbers, given
 from reprise.kinds import NO_DATABASE
 from sessions_app.core.encryption import EncryptionKeys
@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "axes",
     "sessions_app",
     "scheduler",
+    "interfaces",
     "reprise",
     # It demonstrates, and is no part of the wheel.
     *(each for each in ("reprise.scale",) if find_spec(each)),
@@ -81,7 +82,7 @@ WSGI_APPLICATION = "reprise.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "sessions_app/templates"],
+        "DIRS": [BASE_DIR / "interfaces/templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -182,13 +183,13 @@ UNFOLD = {
 }
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["sessions_app.api.http.authentication.TokenAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["sessions_app.api.http.authentication.IsActor"],
-    "DEFAULT_PARSER_CLASSES": ["sessions_app.api.http.parsing.StrictJSONParser"],
-    "DEFAULT_RENDERER_CLASSES": ["sessions_app.api.http.json_renderer.FastJSONRenderer"],
-    "DEFAULT_THROTTLE_CLASSES": ["sessions_app.api.http.throttling.TokenThrottle"],
-    "DEFAULT_SCHEMA_CLASS": "sessions_app.api.openapi.generator.RepriseSchema",
-    "EXCEPTION_HANDLER": "sessions_app.api.http.problems.exception_handler",
+    "DEFAULT_AUTHENTICATION_CLASSES": ["interfaces.http.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["interfaces.http.authentication.IsActor"],
+    "DEFAULT_PARSER_CLASSES": ["interfaces.http.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["interfaces.http.json_renderer.FastJSONRenderer"],
+    "DEFAULT_THROTTLE_CLASSES": ["interfaces.http.throttling.TokenThrottle"],
+    "DEFAULT_SCHEMA_CLASS": "interfaces.openapi.generator.RepriseSchema",
+    "EXCEPTION_HANDLER": "interfaces.http.problems.exception_handler",
     # The OpenAPI document describes the API, so OPTIONS is a 405.
     "DEFAULT_METADATA_CLASS": None,
     "UNAUTHENTICATED_USER": None,
@@ -207,16 +208,16 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "2",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["sessions_app.api.http.authentication.IsActorOrBrowserUser"],
+    "SERVE_PERMISSIONS": ["interfaces.http.authentication.IsActorOrBrowserUser"],
     "SERVE_AUTHENTICATION": [
-        "sessions_app.api.http.authentication.TokenAuthentication",
+        "interfaces.http.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v2",
     "COMPONENT_SPLIT_REQUEST": True,
-    "POSTPROCESSING_HOOKS": ["sessions_app.api.openapi.generator.add_problem_responses"],
+    "POSTPROCESSING_HOOKS": ["interfaces.openapi.generator.add_problem_responses"],
 }
 
 CELERY_BROKER_URL = GIVEN.broker_url or "memory://localhost//"
@@ -255,7 +256,7 @@ AXES_FAILURE_LIMIT = int(REPRISE["login_failures"])
 AXES_COOLOFF_TIME = timedelta(seconds=REPRISE["login_cool_off"])
 # Otherwise an attacker who goes on trying would lock the user out forever.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-AXES_CLIENT_IP_CALLABLE = "sessions_app.api.http.addresses.request_address"
+AXES_CLIENT_IP_CALLABLE = "interfaces.http.addresses.request_address"
 AXES_LOCKOUT_CALLABLE = "reprise.admin_site.locked_out.locked_out"
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False

@@ -4,16 +4,16 @@ from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import include, path
 
+from interfaces.openapi.views import DocsView, SchemaView
 from reprise.graphql.view import GraphQLView
 from reprise.monitoring import health, metrics
 from reprise.operations.urls import API, PAGES
-from sessions_app.api.openapi.views import DocsView, SchemaView
 
 admin.autodiscover()
 
 urlpatterns = [
-    path("api/v2/", include("sessions_app.api.urls")),
-    path("api/v2/", include("scheduler.api.urls")),
+    path("api/v2/", include("interfaces.urls")),
+    path("api/v2/", include("interfaces.executor_wire.urls")),
     path("api/v2/", include(API)),
     path("api/v2/schema/", SchemaView.as_view(), name="schema"),
     path("api/v2/docs/", DocsView.as_view(url_name="schema"), name="docs"),
@@ -24,8 +24,8 @@ urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
-    path("", include("sessions_app.web.urls")),
-    path("", include("scheduler.web.urls")),
+    path("", include("interfaces.web.urls")),
+    path("", include("interfaces.web.preemption_urls")),
     path("", include(PAGES)),
 ]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.queue_usage import UsageLevels, amounts_used, usage_levels
 from scheduler.core.fairshare import cost, effective_priority
 from scheduler.models import Executor

@@ -15,11 +15,11 @@ from pydantic import (
     field_validator,
 )
 
-from podspec.labels import MAX_LABELS
-from podspec.node_templates import MAX_TAINTS, MAX_TEMPLATES, MOST_NODES, NAME, read_templates
-from podspec.pod_defaults import default_problem, placing_of
-from podspec.quantity import parse_resource
-from runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
+from base.podspec.labels import MAX_LABELS
+from base.podspec.node_templates import MAX_TAINTS, MAX_TEMPLATES, MOST_NODES, NAME, read_templates
+from base.podspec.pod_defaults import default_problem, placing_of
+from base.podspec.quantity import parse_resource
+from base.runlines.progress import CHECKPOINT_BYTES, NOTE_LENGTH, is_plain, number
 from sessions_app.core.states import LIVE_STATUSES, Status
 
 MAX_REPORTS = 5000

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from loglines.context import binding, bound
+from base.loglines.context import binding, bound
 from sessions_app.db.failpoints import failpoint
 from sessions_app.models.dependencies import awaited_roots
 from sessions_app.models.webhooks import webhooks_any

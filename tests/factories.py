@@ -7,13 +7,13 @@ from typing import Any
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 
-from podspec.quantity import parse
+from base.podspec.quantity import parse
+from interfaces.requests.bodies import SessionCreate
 from retry.evidence.termination import Termination
 from retry.policies.documents import PolicyDocument
 from retry.policies.shared_budget import SharedBudget
 from scheduler.locks import next_fencing_tokens
 from scheduler.models import Executor, Preemption
-from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.errors import NotFound
 from sessions_app.core.quotas import PENDING, RESOURCES, SESSIONS
 from sessions_app.core.states import EVENT_TYPES, Status

@@ -8,16 +8,18 @@ from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SERVER = ("reprise", "scheduler", "sessions_app")
-PRODUCT = (*SERVER, "retry", "podspec", "loglines", "runlines", "variables", "executor", "client")
+SERVER = ("reprise", "interfaces", "scheduler", "sessions_app")
+PRODUCT = (*SERVER, "retry", "base", "executor", "client")
 DOORS = (
-    *("sessions_app/api/", "sessions_app/web/", "sessions_app/admin/", "sessions_app/forms/"),
-    *("scheduler/api/", "scheduler/web/", "scheduler/admin/"),
+    "interfaces/",
     *("reprise/admin_site/", "reprise/front/", "reprise/graphql/", "reprise/http/"),
     *("reprise/operations/page.py", "reprise/operations/views.py"),
 )
 TRANSITIONS = "sessions_app/services/write/transitions.py"
-BIRTHS = ("sessions_app/services/sessions/submit.py", "sessions_app/services/chains/children.py")
+BIRTHS = (
+    "sessions_app/services/sessions/new_root_rows.py",
+    "sessions_app/services/chains/children.py",
+)
 """Where sessions are inserted, with the status that they begin with."""
 SQL_MADE_OF_PARTS = {
     "reprise/postgresql/schema.py": "the names of tables, as PostgreSQL tells them",

@@ -56,7 +56,7 @@ def _member() -> Any:
 
 @cache
 def _list_statements() -> list[Statement]:
-    from sessions_app.api.render.session_render import sessions_json
+    from interfaces.render.session_render import sessions_json
     from sessions_app.selectors.session_pages import Place, SessionsWanted, sessions_page
 
     actor = _member()
@@ -75,7 +75,7 @@ def _statement_by_id(of_chain: bool) -> str:
 @cache
 def _making() -> tuple[UUID, UUID, list[Statement]]:
     """Return the ids of a session and of its specification, and the statements that create them."""
-    from sessions_app.api.requests.bodies import SessionCreate
+    from interfaces.requests.bodies import SessionCreate
     from sessions_app.authorization import Action
     from sessions_app.models import Session
     from sessions_app.selectors.sessions import queue_resolve

@@ -20,12 +20,12 @@ from django_celery_beat.models import (
 )
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from interfaces.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
 from reprise.beat.switches import tasks_switch
 from reprise.celery import app
 from reprise.models import Heartbeat, ParkedTask
 from reprise.selectors import busy_beats, with_last_runs
 from reprise.worker.parking import parked_discard, parked_send
-from sessions_app.admin.base import OperatorForm, ReadOnlyAdmin, RecordAdmin, operator
 from sessions_app.db.writes import atomic_writes
 from sessions_app.locks import database_now
 from sessions_app.services.write.audit import AuditRow, audit_append

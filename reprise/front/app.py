@@ -18,7 +18,9 @@ from typing import Any
 from a2wsgi import WSGIMiddleware
 from django.db import Error, close_old_connections
 
-from loglines.context import bind
+from base.loglines.context import bind
+from interfaces.http.parsing import parse_facts
+from interfaces.http.problems import MEDIA_TYPE, exception_handler
 from reprise import garbage
 from reprise.front import event_streams
 from reprise.front.log_streams import Message, Receive, Send, request_id_in, send_log, wants_log
@@ -30,8 +32,6 @@ from reprise.monitoring import disk
 from reprise.postgresql.plans import tried_anew
 from scheduler.services.polling import look_again
 from scheduler.wire import LeaseCall
-from sessions_app.api.http.parsing import parse_facts
-from sessions_app.api.http.problems import MEDIA_TYPE, exception_handler
 from sessions_app.instruments import HELD
 from sessions_app.services.access.tokens import token_find
 

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.http.cookie import parse_cookie
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated, Throttled
 
-from sessions_app.api.http.authentication import TokenAuthentication
-from sessions_app.api.http.throttling import refusal_wait
+from interfaces.http.authentication import TokenAuthentication
+from interfaces.http.throttling import refusal_wait
 
 _Sessions = import_module(settings.SESSION_ENGINE).SessionStore
 

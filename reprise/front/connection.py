@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sessions_app.api.http.addresses import client_address
+from interfaces.http.addresses import client_address
 from sessions_app.instruments import HEADS_ENDED
 
 SETTLED = 1.0

@@ -17,7 +17,8 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from loglines.context import bind
+from base.loglines.context import bind
+from interfaces.rest.job_set_views import PROJECT_HEADER
 from reprise.front.log_streams import (
     InThread,
     Message,
@@ -31,7 +32,6 @@ from reprise.front.log_streams import (
 )
 from reprise.front.server_sent import TailEvent, sent_by_cursor, sent_by_id
 from reprise.front.tail import Key, Subscription, Tail
-from sessions_app.api.rest.job_set_views import PROJECT_HEADER
 from sessions_app.core.cursors import START, parse_cursor
 from sessions_app.core.states import FINAL_STATUSES, WAITING_RETRY
 from sessions_app.eventlog.reading import RETRY_EVENTS, LoggedEvent, job_set_events

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
-from loglines.context import bind
+from base.loglines.context import bind
 from reprise.http.request_log import HEADER, METHOD, UNCOUNTED
 from sessions_app.instruments import HELD
 from sessions_app.services.sessions.logs import log_more

@@ -11,6 +11,9 @@ from django.http import HttpResponseBase, JsonResponse
 from django.urls import Resolver404, resolve
 from rest_framework.exceptions import APIException
 
+from interfaces.http.addresses import client_address
+from interfaces.http.parsing import DRAIN_BYTES, BodyTooLarge
+from interfaces.http.problems import exception_handler
 from reprise.front.bodies import (
     BodyEndedError,
     BodyTooLongError,
@@ -24,9 +27,6 @@ from reprise.front.bodies import (
     UploadSpeed,
 )
 from reprise.front.callers import caller
-from sessions_app.api.http.addresses import client_address
-from sessions_app.api.http.parsing import DRAIN_BYTES, BodyTooLarge
-from sessions_app.api.http.problems import exception_handler
 from sessions_app.instruments import BODIES_ENDED
 
 logger = logging.getLogger(__name__)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from interfaces.graphql.connections import one
+from interfaces.graphql.context import actor_of
+from interfaces.graphql.shapes import type_of
 from reprise.operations import shapes
 from reprise.operations.overview import operations, timetable, trends
 from reprise.operations.render import operations_json, trends_json
-from sessions_app.api.graphql.connections import one
-from sessions_app.api.graphql.context import actor_of
-from sessions_app.api.graphql.shapes import type_of
 
 
 class OperationsQueries:

@@ -21,30 +21,30 @@ from graphql import (
 )
 from graphql.validation import MaxIntrospectionDepthRule
 
+from interfaces.graphql.audit import AuditQueries
+from interfaces.graphql.breakers import BreakerQueries
+from interfaces.graphql.budgets import BudgetQueries
+from interfaces.graphql.context import Context
+from interfaces.graphql.enums import read_in_any_case
+from interfaces.graphql.errors import error_json
+from interfaces.graphql.executors import ExecutorQueries
+from interfaces.graphql.failures import FailureQueries
+from interfaces.graphql.job_sets import JobSetQueries
+from interfaces.graphql.limits import MAX_COMMENTS, MAX_TOKENS, check_limits
+from interfaces.graphql.mutations import Mutations
+from interfaces.graphql.mutations.executors import ExecutorMutations
+from interfaces.graphql.nodes import NodeQueries
+from interfaces.graphql.policies import PolicyQueries
+from interfaces.graphql.priority_classes import PriorityClassQueries
+from interfaces.graphql.queues import QueueQueries
+from interfaces.graphql.reports import ReportQueries
+from interfaces.graphql.retry_config import RetryConfigQueries
+from interfaces.graphql.schedules import ScheduleQueries
+from interfaces.graphql.session_queries import SessionQueries
+from interfaces.graphql.simulate import SimulateQueries
+from interfaces.graphql.tenant_queries import TenantQueries
+from interfaces.graphql.webhooks import WebhookQueries
 from reprise.graphql.operations import OperationsQueries
-from scheduler.api.graphql import ExecutorQueries
-from scheduler.api.graphql_mutations import ExecutorMutations
-from sessions_app.api.graphql.audit import AuditQueries
-from sessions_app.api.graphql.breakers import BreakerQueries
-from sessions_app.api.graphql.budgets import BudgetQueries
-from sessions_app.api.graphql.context import Context
-from sessions_app.api.graphql.enums import read_in_any_case
-from sessions_app.api.graphql.errors import error_json
-from sessions_app.api.graphql.failures import FailureQueries
-from sessions_app.api.graphql.job_sets import JobSetQueries
-from sessions_app.api.graphql.limits import MAX_COMMENTS, MAX_TOKENS, check_limits
-from sessions_app.api.graphql.mutations import Mutations
-from sessions_app.api.graphql.nodes import NodeQueries
-from sessions_app.api.graphql.policies import PolicyQueries
-from sessions_app.api.graphql.priority_classes import PriorityClassQueries
-from sessions_app.api.graphql.queues import QueueQueries
-from sessions_app.api.graphql.reports import ReportQueries
-from sessions_app.api.graphql.retry_config import RetryConfigQueries
-from sessions_app.api.graphql.schedules import ScheduleQueries
-from sessions_app.api.graphql.session_queries import SessionQueries
-from sessions_app.api.graphql.simulate import SimulateQueries
-from sessions_app.api.graphql.tenant_queries import TenantQueries
-from sessions_app.api.graphql.webhooks import WebhookQueries
 from sessions_app.authorization import Actor
 from sessions_app.instruments import GRAPHQL_ERRORS
 from sessions_app.models import ApiToken

@@ -14,11 +14,11 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from loglines.context import bind
-from sessions_app.api.http.authentication import TokenAuthentication, login_first, wants_page
-from sessions_app.api.http.throttling import BrowserThrottle, TokenThrottle
-from sessions_app.api.http.views import RestView, body_of
-from sessions_app.api.requests.strict import StrictModel
+from base.loglines.context import bind
+from interfaces.http.authentication import TokenAuthentication, login_first, wants_page
+from interfaces.http.throttling import BrowserThrottle, TokenThrottle
+from interfaces.http.views import RestView, body_of
+from interfaces.requests.strict import StrictModel
 from sessions_app.authorization import Action, Actor, require_user
 from sessions_app.models import ApiToken
 

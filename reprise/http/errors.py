@@ -6,8 +6,8 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponseBase
 from django.views import defaults
 
+from interfaces.http import problems
 from reprise.postgresql.plans import is_outdated
-from sessions_app.api.http import problems
 
 API = "/api/"
 

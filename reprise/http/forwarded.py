@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponseBase
 
-from sessions_app.api.http.addresses import is_proxy
+from interfaces.http.addresses import is_proxy
 
 HEADERS = (
     "HTTP_X_FORWARDED_FOR",

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from loglines.context import bind, clear
+from base.loglines.context import bind, clear
 from sessions_app.instruments import REQUEST_SECONDS, REQUESTS
 
 logger = logging.getLogger("reprise.requests")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from podspec.unseen import marked, may_need_marks
+from base.podspec.unseen import marked, may_need_marks
 
 _KEPT = re.compile(r"(<textarea\b.*?</textarea>|<input\b[^>]*>|<option\b[^>]*>)", re.DOTALL)
 """What a form sends back as it is."""

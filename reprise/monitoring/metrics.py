@@ -18,6 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from interfaces.http.authentication import actor_of
 from reprise.locks import claim_cursor
 from reprise.models import EventCursor, ParkedState, ParkedTask, PeriodicRun
 from reprise.monitoring import health
@@ -25,7 +26,6 @@ from reprise.monitoring.fleet import fleet
 from reprise.monitoring.hours import ADDED, hours_forget
 from reprise.shared_metrics import counted
 from reprise.worker.metrics_port import passes
-from sessions_app.api.http.authentication import actor_of
 from sessions_app.locks import database_now
 from sessions_app.services.access.tokens import token_find
 

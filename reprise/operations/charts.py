@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from interfaces.templatetags.reprise import words
+from interfaces.web.parts import Chart, Series
 from reprise.monitoring.hours import Hour
-from sessions_app.templatetags.reprise import words
-from sessions_app.web.parts import Chart, Series
 
 CAUSES = 3
 """Causes that have a series of their own; all others are one."""

@@ -15,6 +15,9 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
+from interfaces.requests.bodies import MAX_REASON
+from interfaces.web.parts import Column, Empty, Field, Listing
+from interfaces.web.visitor import visitor
 from reprise.operations.acts import ACTS, CHAIN_ACTS, Wanted, chains_begin
 from reprise.operations.charts import charts
 from reprise.operations.overview import Operations, operations, trends
@@ -22,11 +25,8 @@ from reprise.operations.problems import Act, ActName, Problem, Severity, Switch,
 from reprise.operations.questions import Question, question
 from reprise.operations.room import room
 from reprise.operations.timetable import timetable_lists
-from sessions_app.api.requests.bodies import MAX_REASON
 from sessions_app.authorization import Action, authorize
 from sessions_app.core.errors import DomainError, InvalidInput, NotFound, NotPermitted
-from sessions_app.web.parts import Column, Empty, Field, Listing
-from sessions_app.web.visitor import visitor
 
 View = Callable[..., HttpResponse]
 COLUMNS = [

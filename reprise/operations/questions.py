@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
+from interfaces.admin.retry_config import consequences
+from interfaces.web.parts import Confirm
 from reprise.operations.acts import (
     Wanted,
     breaker_of,
@@ -18,11 +20,9 @@ from reprise.operations.facts import parked_chains
 from reprise.operations.problems import ActName
 from retry.engine.decide import Mode
 from retry.units.durations import in_words
-from sessions_app.admin.retry_config import consequences
 from sessions_app.selectors.breakers import breakers_hold_counts
 from sessions_app.selectors.counts import retries_waiting, waiting_by_queue
 from sessions_app.services.sessions.prepared_actions import MOST
-from sessions_app.web.parts import Confirm
 
 Facts = list[tuple[str, str]]
 

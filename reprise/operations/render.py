@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from interfaces.render.by_shape import rendered
 from reprise.monitoring.hours import Hour
 from reprise.operations import shapes
 from reprise.operations.overview import Operations, Timetable, Trends
 from reprise.operations.problems import Act, Problem, Switch
-from sessions_app.api.render.by_shape import rendered
 from sessions_app.models import Schedule
 from sessions_app.selectors.counts import Count
 

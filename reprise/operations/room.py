@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from interfaces.web.parts import Empty
+from interfaces.web.room_lists import preemptions_listing, reservations_listing
 from reprise.operations.problems import SHOWN
 from scheduler.models import Reservation
 from scheduler.selectors import preemptions_listed, reservations_listed
-from scheduler.web.room_lists import preemptions_listing, reservations_listing
 from sessions_app.authorization import Actor
-from sessions_app.web.parts import Empty
 
 LOOKED_BACK = timedelta(hours=1)
 _NOTHING = Empty("No node is kept free.", "No session waits for more room than comes by itself.")

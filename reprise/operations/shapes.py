@@ -5,8 +5,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from interfaces.executor_wire.overview_shapes import Counted, RetriesWaiting
 from reprise.operations.problems import ActName, Severity, SwitchKind
-from scheduler.api.overview_shapes import Counted, RetriesWaiting
 
 
 class OperatorAct(BaseModel):

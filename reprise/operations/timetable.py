@@ -6,10 +6,10 @@ from typing import Any
 
 from django.urls import reverse
 
+from interfaces.web.parts import Column, Empty, Listing
 from reprise.operations.overview import timetable
 from sessions_app.authorization import Actor
 from sessions_app.models import Schedule
-from sessions_app.web.parts import Column, Empty, Listing
 
 _COLUMNS = [
     Column("Schedule", "name"),

@@ -6,12 +6,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from interfaces.http.views import RestView
+from interfaces.requests.queries import query_of
+from interfaces.requests.strict import StrictModel
 from reprise.operations import shapes
 from reprise.operations.overview import operations, timetable, trends
 from reprise.operations.render import operations_json, trends_json
-from sessions_app.api.http.views import RestView
-from sessions_app.api.requests.queries import query_of
-from sessions_app.api.requests.strict import StrictModel
 from sessions_app.authorization import Action
 
 

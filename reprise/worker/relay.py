@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from loglines.context import binding, bound
+from base.loglines.context import binding, bound
 
 _lock = threading.Lock()
 _pipe: TextIO | None = None

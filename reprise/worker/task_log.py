@@ -10,7 +10,7 @@ from billiard.exceptions import WorkerLostError
 from celery import signals
 from celery.worker.request import Request
 
-from loglines.context import bind, bound, clear
+from base.loglines.context import bind, bound, clear
 from sessions_app.instruments import TASK_RUNS, TASK_SECONDS_TAKEN, TASK_SECONDS_WAITED
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from podspec.quantity import LARGEST, parse, shortest
-from podspec.resources import GROUPS, grouped
+from base.podspec.quantity import LARGEST, parse, shortest
+from base.podspec.resources import GROUPS, grouped
 from retry.policies.documents import MemoryGrowth
 
 MEMORY = "memory"

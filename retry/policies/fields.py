@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from podspec.labels import LABEL_NAME, LABEL_VALUE, MAX_LABEL_NAME, MAX_LABELS, read_labels
-from podspec.resources import MEMORY, read_amount
+from base.podspec.labels import LABEL_NAME, LABEL_VALUE, MAX_LABEL_NAME, MAX_LABELS, read_labels
+from base.podspec.resources import MEMORY, read_amount
 from retry.evidence.causes import NEVER_CAUSES, RetryCause
 from retry.policies.inline import (
     LONGEST_PARKED,

@@ -3,6 +3,7 @@
 from collections.abc import Container, Sequence
 from itertools import islice
 
+from base.runlines.dumps import is_frame
 from retry.signatures.engine import compiled
 from retry.signatures.faint_lines import said_before
 from retry.signatures.lines import Output, last_matching
@@ -19,7 +20,6 @@ from retry.signatures.ranks import TELLS, Rank, generic_word, has_words, is_nois
 from retry.signatures.signs import GPU, Sign
 from retry.signatures.tracebacks import Failure
 from retry.signatures.vague_lines import is_advice, is_count, is_sum, is_vague, telling_words
-from runlines.dumps import is_frame
 
 _NO_GPU_ERROR = compiled(
     r"CUDA kernel errors might|CUDA_LAUNCH_BLOCKING|Some NCCL operations|failed call to cuInit"

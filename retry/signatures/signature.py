@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from base.runlines.dumps import is_frame
 from retry.evidence.causes import PLATFORM_CAUSES, RetryCause
 from retry.evidence.ended import Ended
 from retry.evidence.workload_message import NO_MESSAGE
@@ -27,7 +28,6 @@ from retry.signatures.spring import spring_error
 from retry.signatures.stacks import last_head
 from retry.signatures.tracebacks import Exceptions, Failure, exceptions_of, last_told, place_masked
 from retry.signatures.vague_lines import is_vague
-from runlines.dumps import is_frame
 
 KEY_LENGTH = 12
 TITLE_LENGTH = 200

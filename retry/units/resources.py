@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from podspec.resources import GROUPS, grouped, groups
+from base.podspec.resources import GROUPS, grouped, groups
 
 
 def merged_resources(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

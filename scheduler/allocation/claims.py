@@ -6,7 +6,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.demand import Demand
 from scheduler.allocation.executor_room import Site
 from scheduler.allocation.holdings import below_at, room_beside

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.alternatives import Alternatives
 from scheduler.allocation.holdings import below_at
 from scheduler.allocation.waiting_lines import BusyQueue, Wish

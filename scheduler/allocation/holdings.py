@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.waiting_lines import ONE, amounts_of
 from scheduler.core.below import NOTHING_BELOW, Below, below_of
 from scheduler.core.fit import Ask, Room

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from podspec.quantity import parse
-from podspec.resources import Amounts
+from base.podspec.quantity import parse
+from base.podspec.resources import Amounts
 from scheduler.allocation.claims import Claims
 from scheduler.allocation.queue_usage import amounts_used
 from scheduler.allocation.waiting_lines import BusyQueue

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.holdings import below_at, held_amounts, taken_amounts
 from scheduler.allocation.limits import LimitsSeen
 from scheduler.allocation.waiting_lines import (

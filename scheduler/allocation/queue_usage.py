@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db import connection, transaction
 
-from podspec.quantity import parse
-from podspec.resources import Amounts, total
+from base.podspec.quantity import parse
+from base.podspec.resources import Amounts, total
 from scheduler.allocation.holdings import Held, held_amounts
 from scheduler.core.fairshare import FLOOR, cost, current_priority
 from scheduler.core.fit import Room

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.holdings import taken_amounts
 from scheduler.allocation.waiting_lines import RELEASED, amounts_of
 from scheduler.core.fairshare import cost

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.allocation.holdings import Held, leases_held
 from scheduler.allocation.queue_usage import UsageLevels, usage_levels
 from scheduler.allocation.waiting_lines import ONE

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.db import connection
 
-from podspec.pod_defaults import placing_of
-from podspec.resources import Amounts, Unparsed, requested, spellings
+from base.podspec.pod_defaults import placing_of
+from base.podspec.resources import Amounts, Unparsed, requested, spellings
 from scheduler.core.below import Below
 from scheduler.core.fairshare import Order, WaitingLine
 from scheduler.core.fit import Ask

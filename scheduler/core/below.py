@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from podspec.extended import is_extended, tolerations_for
-from podspec.pod_defaults import completed, placing_of
+from base.podspec.extended import is_extended, tolerations_for
+from base.podspec.pod_defaults import completed, placing_of
 from scheduler.core.fit import Ask
 from scheduler.core.node_rules import NodeRules, node_rules
 

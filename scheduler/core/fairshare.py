@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 from uuid import UUID
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 
 FLOOR = 1e-6
 """The lowest current priority: a queue that has not run for ages is no better than this."""

@@ -7,8 +7,8 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple
 
-from podspec.quantity import parse
-from podspec.resources import Amounts, total
+from base.podspec.quantity import parse
+from base.podspec.resources import Amounts, total
 from scheduler.core.lacks import Candidate, Lacks, lacks_of
 from scheduler.core.node_rules import ALL_NODES, ANY_NODE, LABEL, NodeRules
 

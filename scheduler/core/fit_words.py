@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from podspec.quantity import in_one_unit
-from podspec.resources import Unparsed, of_bytes
+from base.podspec.quantity import in_one_unit
+from base.podspec.resources import Unparsed, of_bytes
 from scheduler.core.fit import ANOTHER_NODE, NO_NODE, ONE_NODE, PODS, Misfit
 from scheduler.core.lacks import Lack, Lacks
 from scheduler.core.node_rules import AFFINITY, LABEL, TAINT

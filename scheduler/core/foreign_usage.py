@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from podspec.quantity import parse
-from podspec.resources import Amounts
+from base.podspec.quantity import parse
+from base.podspec.resources import Amounts
 from scheduler.core.fit import OTHERS
 
 _NONE = Decimal(0)

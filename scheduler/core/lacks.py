@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from podspec.resources import Amounts
+from base.podspec.resources import Amounts
 from scheduler.core.node_rules import LABEL, TAINT, NodeRules
 
 _NONE = Decimal(0)

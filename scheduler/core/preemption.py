@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from podspec.resources import Amounts, total
+from base.podspec.resources import Amounts, total
 from scheduler.core.fit import Ask, Opening
 
 SURPLUS = 1.1

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from podspec.resources import Amounts, total
+from base.podspec.resources import Amounts, total
 from scheduler.core.fit import Opening
 from scheduler.core.preemption import (
     Place,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 
-from podspec.pod_defaults import completed
-from podspec.resources import spellings
+from base.podspec.pod_defaults import completed
+from base.podspec.resources import spellings
 from scheduler.allocation.waiting_lines import ask_of, placing_text
 from scheduler.core.below import Below, below_of
 from scheduler.core.fit import Ask, Misfit, Room

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from podspec.specification import spec_of
+from base.podspec.specification import spec_of
 from scheduler.allocation.claims import Claimed
 from scheduler.wire import LeasedSession, LeasedSpec
 from sessions_app.core.dependencies import variables

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import Q
 
-from podspec.resources import Unparsed
+from base.podspec.resources import Unparsed
 from scheduler.allocation.holdings import below_at, leases_held, room_beside
 from scheduler.allocation.limits import queue_limit
 from scheduler.allocation.patience import PATIENCE

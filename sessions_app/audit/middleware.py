@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from loglines.context import bound
+from base.loglines.context import bound
 from sessions_app.audit.context import ADMIN, GRAPHQL, REST, WEB, through
 
 _DOORS = {"/api/": REST, "/graphql/": GRAPHQL, "/admin/": ADMIN}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from podspec.quantity import shortest
-from podspec.resources import requested
+from base.podspec.quantity import shortest
+from base.podspec.resources import requested
 
 SESSIONS = "sessions"
 PENDING = "pending_sessions"

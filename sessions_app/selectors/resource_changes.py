@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from podspec.resources import GROUPS, grouped
+from base.podspec.resources import GROUPS, grouped
 from sessions_app.models import RetryDecision, Session
 
 

@@ -58,7 +58,7 @@ from sessions_app.services.chains.settle import End, sessions_settle
 from sessions_app.services.sessions.submission import Placed
 from sessions_app.services.sessions.submit import sessions_submit
 from tests import factories
-from sessions_app.api.requests.bodies import SessionCreate
+from interfaces.requests.bodies import SessionCreate
 
 count, delay, spread = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 project = factories.project(uuid4().hex)

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
-from sessions_app.web.style_moments import MOMENTS
+from interfaces.web.style_moments import MOMENTS
 from tests import factories
 from tests.acceptance.browsing import DESKTOP, PHONE, Browser, sign_in
 

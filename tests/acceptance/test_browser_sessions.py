@@ -109,7 +109,7 @@ def test_many_are_retried_by_keyboard_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(prepared_actions, "SLICE", 1)
-    monkeypatch.setattr("sessions_app.web.many_sessions.REQUEST_SECONDS", -1.0)
+    monkeypatch.setattr("interfaces.web.many_sessions.REQUEST_SECONDS", -1.0)
     several(project, owner)
     sign_in(browser, live_server, owner)
     browser.open(f"{live_server.url}/?status=ERROR&retry_state=not_retried")

@@ -23,6 +23,7 @@ import pytest
 import yaml
 from reprise_client import Client
 
+from base.variables.reading import declared
 from reprise.celery import app
 from reprise.environment import Environment
 from reprise.standalone.postgres import EmbeddedPostgres
@@ -44,7 +45,6 @@ from tests.conftest import unavailable
 from tests.observability import exposed, expressions, faults
 from tests.ports import free_port
 from tests.waiting import PATIENCE_SECONDS
-from variables.reading import declared
 
 SECRETS = {
     *("REPRISE_SECRET_KEY", "REPRISE_ENCRYPTION_KEYS"),

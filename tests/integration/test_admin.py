@@ -249,5 +249,5 @@ def test_executors_are_counted_in_words(
 
 def test_every_file_of_the_theme_is_served_by_us() -> None:
     assert settings.STATIC_URL.startswith("/")
-    css = Path(settings.BASE_DIR, "sessions_app/static/reprise/admin.css").read_text()
+    css = Path(settings.BASE_DIR, "interfaces/static/reprise/admin.css").read_text()
     assert "url(" not in css

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.admin.failure_categories import EXAMPLE
+from interfaces.admin.failure_categories import EXAMPLE
 from sessions_app.in_force.named_policies import failure_categories
 from sessions_app.models import FailureCategory
 from tests.audit import audited_acts

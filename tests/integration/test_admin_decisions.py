@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from interfaces.templatetags.reprise import coded
 from retry.policies.categories import FailureCategory
 from sessions_app.models import Project, RetryDecision, RetryPolicy, Session
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.resources.categories import category_create
-from sessions_app.templatetags.reprise import coded
 from tests import factories
 from tests.integration.admin import operator, queries, text_of, url
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.admin import nodes
+from interfaces.admin import nodes
 from scheduler.models import Executor, Node, NodeAttempt
 from tests import factories
 from tests.audit import audited_acts

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from interfaces.forms.policy_document import EXAMPLE
+from interfaces.forms.revisions import difference
+from interfaces.http.policy_text import read_policy
 from retry.policies.documents import PolicyDocument
 from retry.policies.unreachable_rules import unreachable_rules
-from sessions_app.api.http.policy_text import read_policy
-from sessions_app.forms.policy_document import EXAMPLE
-from sessions_app.forms.revisions import difference
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, RetryPolicy, RetryPolicyRevision
 from sessions_app.services.resources.policies import policy_apply

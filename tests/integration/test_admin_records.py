@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from scheduler.admin.executors import ExecutorAdmin
+from interfaces.admin.executors import ExecutorAdmin
 from scheduler.models import Executor, Lease, QueueUsage, Reservation
 from sessions_app.models import ApiToken, AuditLog, Domain, Membership, Project, Queue
 from sessions_app.models.tenants import Role

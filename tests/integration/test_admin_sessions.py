@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from interfaces.admin import base, filters, sessions
 from scheduler.models import Lease
-from sessions_app.admin import base, filters, sessions
 from sessions_app.core.states import RetryState, Status
 from sessions_app.locks import database_now
 from sessions_app.models import LogChunk, PreparedAction, Project, Session

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.admin import simulation
-from sessions_app.forms.policy_document import EXAMPLE
+from interfaces.admin import simulation
+from interfaces.forms.policy_document import EXAMPLE
 from sessions_app.models import (
     AuditLog,
     Project,

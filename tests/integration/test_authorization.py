@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from sessions_app.api.http.views import RestView
+from interfaces.http.views import RestView
 from sessions_app.authorization import RULES, Action
 from sessions_app.models import RetryPolicy, Session
 from sessions_app.models.tenants import Role

@@ -99,7 +99,7 @@ def test_those_that_match_themselves_wait_again_too(
     api: Api, at: Project, ann: User, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     """They have outcomes of their own, and the changes; whoever is first in the list."""
-    monkeypatch.setattr("sessions_app.api.operations.bulk.BATCH", batch)
+    monkeypatch.setattr("interfaces.calls.bulk.BATCH", batch)
     chains = Failed(at, ann)
     everything = [chains.one, chains.two, *chains.down]
     made = retried(api, {"project": at.address}, changes={"command": ["./again"]})

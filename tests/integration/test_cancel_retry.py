@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
+from interfaces.render.session_render import decision_json, decision_line, session_json
 from retry.engine.decide import Mode
 from retry.policies.inline import Bounds, InlinePolicy
-from sessions_app.api.render.session_render import decision_json, decision_line, session_json
 from sessions_app.authorization import Actor
 from sessions_app.core.errors import Conflict
 from sessions_app.in_force.config_scope import ConfigScope

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from podspec.specification import without_values
+from base.podspec.specification import without_values
 from sessions_app.locks import database_now
 from sessions_app.models import Membership, Project, Session
 from sessions_app.models.tenants import Role

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from sessions_app.api.graphql import limits
-from sessions_app.api.http.paging import MAX_PAGE
+from interfaces.graphql import limits
+from interfaces.http.paging import MAX_PAGE
 from sessions_app.models import Project
 from tests import factories
 from tests.graphs import Graph

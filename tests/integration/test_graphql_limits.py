@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.api.graphql import limits
+from interfaces.graphql import limits
 from sessions_app.models import Project
 from tests import factories
 from tests.graphs import ADDRESS, Graph

@@ -12,7 +12,7 @@ from django.test import Client
 from tests import factories
 from tests.graphs import ADDRESS
 
-VENDORED = Path(configured.BASE_DIR) / "sessions_app/static/reprise"
+VENDORED = Path(configured.BASE_DIR) / "interfaces/static/reprise"
 DOCS = "/api/v2/docs/"
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 

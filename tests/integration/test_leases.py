@@ -8,7 +8,7 @@ import pytest
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from podspec.quantity import LARGEST
+from base.podspec.quantity import LARGEST
 from retry.evidence.termination import Termination
 from scheduler.allocation.round import Allocation, allocate
 from scheduler.models import Executor, Lease

@@ -14,10 +14,11 @@ from celery import signals
 from django.db import IntegrityError, transaction
 from reprise_client import Client as SdkClient
 
+from base.loglines.context import binding, bound, clear
+from base.loglines.lines import FIELDS, configuration, formatter, wanted_format
+from base.variables.reading import read
 from executor.environment import Agent
 from executor.run_lines import RunLines
-from loglines.context import binding, bound, clear
-from loglines.lines import FIELDS, configuration, formatter, wanted_format
 from reprise.environment import Environment
 from reprise.worker.task_log import DUE, ORIGIN
 from sessions_app.models import Project, Queue, SessionEvent
@@ -26,7 +27,6 @@ from tests import factories
 from tests.agent import Api
 from tests.observability import ROOT
 from tests.streaming import served
-from variables.reading import read
 
 ALWAYS = {"timestamp", "level", "logger", "event"}
 SECRET = "hunter2-planted"
@@ -210,7 +210,7 @@ def test_lines_of_a_task_name_it(lines: Lines) -> None:
 
 BROKEN = """
 import logging, sys, threading, warnings
-from loglines.lines import configuration, configure
+from base.loglines.lines import configuration, configure
 configure(configuration("json", "INFO"))
 warnings.warn("beware\\nof this")
 logging.getLogger("a").error("two\\nlines", extra={"status": 1, "password": "hunter2-planted"})

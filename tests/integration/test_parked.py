@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from interfaces.http.templates import read_template
 from reprise.monitoring.metrics import _Database
 from reprise.operations.work import parked_chains
-from sessions_app.api.http.templates import read_template
 from sessions_app.models import (
     AuditEntry,
     Project,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from podspec.specification import refused_paths
+from base.podspec.specification import refused_paths
 from retry.explain.sentences import explain
 from sessions_app.models import Project, RetryDecision, Session, SessionEvent
 from sessions_app.services.sessions.cancel import chain_cancel

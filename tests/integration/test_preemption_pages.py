@@ -11,10 +11,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from interfaces.web.project_preemptions import PAGE
 from scheduler.allocation.preemption_world import plans_underway
 from scheduler.allocation.reservations import reservations_restore
 from scheduler.models import Executor, Preemption, Reservation
-from scheduler.web.project_preemptions import PAGE
 from sessions_app.models import Membership, PriorityClass, Project, Session
 from sessions_app.models.tenants import Role
 from tests import factories

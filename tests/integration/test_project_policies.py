@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from sessions_app.api.simulate import run
+from interfaces.simulate import run
 from sessions_app.models import Project, RetryPolicy, Session
 from sessions_app.selectors import past_chains
 from tests import factories

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from django.test import Client
 
-from sessions_app.api.http.documents import parse_yaml
+from interfaces.http.documents import parse_yaml
 from sessions_app.models import Project, Queue, RetryPolicy, Session
 from tests import factories
 from tests.integration.test_project_pages import statements

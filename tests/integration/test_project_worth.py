@@ -7,12 +7,12 @@ import re
 import pytest
 from django.test import Client
 
+from interfaces.web.parts import Chart
+from interfaces.web.worth_charts import FIGURES
 from sessions_app.models import Project
 from sessions_app.selectors import ended_chains
 from sessions_app.services.chains.dispatch import retries_dispatch
 from sessions_app.services.chains.retry_advice import retries_advise
-from sessions_app.web.parts import Chart
-from sessions_app.web.worth_charts import FIGURES
 from tests import factories
 from tests.factories import policy, tip
 from tests.integration.test_project_pages import statements

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from sessions_app.api.requests.bodies import SessionCreate
+from interfaces.requests.bodies import SessionCreate
 from sessions_app.core.errors import Conflict, QuotaExceeded
 from sessions_app.models import Project, ProjectUsage, Session
 from sessions_app.services.chains.dispatch import retries_dispatch

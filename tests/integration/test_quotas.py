@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from interfaces.requests.bodies import SessionCreate
 from retry.evidence.termination import Termination
 from scheduler.services.expire import leases_expire
-from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.errors import QuotaExceeded
 from sessions_app.models import Project, ProjectUsage, RetryDecision, Session
 from sessions_app.services.chains.dispatch import retries_dispatch

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.api.http.documents import yaml_value
+from interfaces.http.documents import yaml_value
 from sessions_app.models import Project, RetryDefaults, Session
 from sessions_app.models.tenants import Role
 from tests import factories

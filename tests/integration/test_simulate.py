@@ -8,12 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from interfaces.simulate import run as simulations
 from retry.evidence.ended import Ended
 from retry.evidence.termination import Termination
 from retry.policies.backoff import jitter_fraction
 from retry.signatures.signature import signature
 from retry.simulate import NAMESPACE
-from sessions_app.api.simulate import run as simulations
 from sessions_app.models import RetryDecision, RetryPolicy, RetrySettings, Session
 from tests import factories
 from tests.agent import Api

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from django.utils import timezone
 
-from sessions_app.api.simulate.run import SIMULATIONS
+from interfaces.simulate.run import SIMULATIONS
 from sessions_app.models import LogChunk, Project, Session, SessionEvent
 from tests.factories import project, submit, token, user
 from tests.streaming import PATIENCE, EventReader

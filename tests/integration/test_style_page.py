@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.web.style_moments import MOMENTS
+from interfaces.web.style_moments import MOMENTS
 from tests import factories
 
 pytestmark = pytest.mark.django_db

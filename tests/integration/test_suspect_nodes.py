@@ -9,13 +9,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from interfaces.render.session_render import decision_json, decisions_json
 from scheduler.models import Executor, Lease, Node, NodeAttempt
 from scheduler.services.nodes import counting
 from scheduler.services.nodes.acts import node_quarantine, node_release
 from scheduler.services.nodes.counting import nodes_count, stretch_count
 from scheduler.services.nodes.sweep import Swept, nodes_rebuild, nodes_sweep
 from scheduler.services.pending import pending_explain
-from sessions_app.api.render.session_render import decision_json, decisions_json
 from sessions_app.core.states import Status
 from sessions_app.models import Project, Session, SessionEvent
 from sessions_app.selectors.sessions import decision_get

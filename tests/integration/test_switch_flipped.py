@@ -8,10 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import Count
 
+from interfaces.requests.bodies import SessionCreate
 from retry.engine.decide import Mode
 from retry.evidence.termination import Termination
 from sessions_app import tasks, wakeups
-from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.in_force.config_scope import ConfigScope
 from sessions_app.models import Project, Queue, RetryDecision, Session, SessionEvent
 from sessions_app.services.chains.dispatch import BATCH, retries_dispatch

@@ -6,12 +6,12 @@ from django.template.loader import get_template
 from django.test import Client
 from reprise_client.cli import unseen as of_client
 
-from podspec import unseen
-from podspec.specification import problem
-from podspec.unseen import marked
+from base.podspec import unseen
+from base.podspec.specification import problem
+from base.podspec.unseen import marked
+from interfaces.web.terminal import terminal_lines
 from sessions_app.models import Project, Session
 from sessions_app.services.sessions.log_pages import Line
-from sessions_app.web.terminal import terminal_lines
 from tests import factories
 from tests.agent import Agent, Api, failed
 from tests.pages import lead, project, signed_in

@@ -15,12 +15,12 @@ from django.template.loader import render_to_string
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from interfaces.templatetags.reprise import ago, counted, duration, until
+from interfaces.templatetags.timeline import chain_picture
 from sessions_app.core.states import RetryState, Status
 from sessions_app.models import LogChunk, Project, Session
 from sessions_app.models.tenants import Role
 from sessions_app.services.chains.dispatch import retries_dispatch
-from sessions_app.templatetags.reprise import ago, counted, duration, until
-from sessions_app.templatetags.timeline import chain_picture
 from tests import factories
 from tests.pages import client, owner, project, signed_in
 
@@ -164,7 +164,7 @@ class TestHome:
     def test_pages_lead_through_all_chains_in_both_orders(
         self, client: Client, project: Project, owner: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sessions_app.web.sessions_list.PAGE", 2)
+        monkeypatch.setattr("interfaces.web.sessions_list.PAGE", 2)
         made = [str(factories.submit(project, owner=owner).pk) for _ in range(5)]
         for order, expected in (("newest", made[::-1]), ("oldest", made)):
             seen: list[str] = []
@@ -455,8 +455,8 @@ class TestAssets:
     # Of what is vendored as it came, a browser says what it fetches: test_graphql_page.
     FILES = sorted(
         [
-            *Path(settings.BASE_DIR, "sessions_app/templates").rglob("*.html"),
-            *Path(settings.BASE_DIR, "sessions_app/static/reprise").glob("*.*"),
+            *Path(settings.BASE_DIR, "interfaces/templates").rglob("*.html"),
+            *Path(settings.BASE_DIR, "interfaces/static/reprise").glob("*.*"),
         ]
     )
 
@@ -479,14 +479,14 @@ class TestAssets:
             response.close()
 
     def test_the_admin_has_the_colours_of_the_pages(self) -> None:
-        tokens = Path(settings.BASE_DIR, "sessions_app/static/reprise/tokens.css").read_text()
+        tokens = Path(settings.BASE_DIR, "interfaces/static/reprise/tokens.css").read_text()
         defined = set(re.findall(r"(--[a-z]+-\d+):", tokens))
         theme: Any = settings.UNFOLD
         used = {shade for scale in theme["COLORS"].values() for shade in scale.values()}
         assert used == {f"var({name})" for name in defined}
 
     def test_our_own_scripts_stay_few(self) -> None:
-        folder = Path(settings.BASE_DIR, "sessions_app/static/reprise")
+        folder = Path(settings.BASE_DIR, "interfaces/static/reprise")
         assert sum(len(path.read_text().splitlines()) for path in folder.glob("*.js")) < 600
 
     def test_the_page_of_a_failure_needs_nothing(self) -> None:

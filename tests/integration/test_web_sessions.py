@@ -226,7 +226,7 @@ class TestMany:
         self, client: Client, project: Project, owner: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(prepared_actions, "SLICE", 1)
-        monkeypatch.setattr("sessions_app.web.many_sessions.REQUEST_SECONDS", -1.0)
+        monkeypatch.setattr("interfaces.web.many_sessions.REQUEST_SECONDS", -1.0)
         sessions = [factories.submit(project, owner=owner) for _ in range(2)]
         (address, _) = choose(client, sessions, "cancel").redirect_chain[-1]
         assert "1 of 2" in told(client.post(address, follow=True))
@@ -291,7 +291,7 @@ class TestMany:
         self, client: Client, project: Project, owner: User, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(prepared_actions, "SLICE", 1)
-        monkeypatch.setattr("sessions_app.web.many_sessions.REQUEST_SECONDS", -1.0)
+        monkeypatch.setattr("interfaces.web.many_sessions.REQUEST_SECONDS", -1.0)
         sessions = [factories.submit(project, owner=owner) for _ in range(2)]
         (address, _) = choose(client, sessions, "priority").redirect_chain[-1]
         client.post(address, {"priority": "7"})

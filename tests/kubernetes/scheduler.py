@@ -8,7 +8,7 @@ from threading import Event, Thread
 from typing import Any
 from urllib.error import HTTPError
 
-from podspec.quantity import parse_resource
+from base.podspec.quantity import parse_resource
 from tests.kubernetes.agent import path_of
 from tests.kubernetes.apiserver import ApiServer
 from tests.kubernetes.kubelet import PATCH, now

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.http import HttpRequest, HttpResponse
 
+from interfaces.http.addresses import client_address
 from reprise.http.forwarded import Forwarded
-from sessions_app.api.http.addresses import client_address
 
 PROXY = "192.0.2.9"
 NEIGHBOUR = "192.0.2.10"

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.api.http.documents import (
+from interfaces.http.documents import (
     MAX_VALUES,
     JSONDocumentParser,
     YAMLDocumentParser,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.resources import requested, total
+from base.podspec.resources import requested, total
 from scheduler.core.fit import ANOTHER_NODE, ONE_NODE, OTHERS, PODS, Ask, Misfit, Room
 from scheduler.core.node_rules import node_rules
 

@@ -24,7 +24,7 @@ from tests.house import (
 )
 
 SERVICE = "sessions_app/services/x.py"
-DOOR = "sessions_app/api/rest/x.py"
+DOOR = "interfaces/rest/x.py"
 PURE = "retry/x.py"
 
 
@@ -87,8 +87,8 @@ def test_every_exception_is_one() -> None:
         (row_locks, SERVICE, 'LOCK = f"SELECT {COLUMNS} FROM t FOR SHARE"'),
         (row_locks, SERVICE, 'sql += " FOR KEY\\n  SHARE OF p"'),
         (managers, DOOR, "Queue.objects.all()"),
-        (managers, "sessions_app/admin/x.py", "self.model._default_manager.none()"),
-        (managers, "scheduler/admin/x.py", "Lease.objects.filter()"),
+        (managers, "interfaces/admin/x.py", "self.model._default_manager.none()"),
+        (managers, "interfaces/admin/x.py", "Lease.objects.filter()"),
         (
             statuses,
             SERVICE,

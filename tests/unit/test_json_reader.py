@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.api.http import json_reader
-from sessions_app.api.http.json_reader import InvalidJSONError, JSONReader, TooDeepError
-from sessions_app.api.http.parsing import DRAIN_BYTES, BodyTooLarge
+from interfaces.http import json_reader
+from interfaces.http.json_reader import InvalidJSONError, JSONReader, TooDeepError
+from interfaces.http.parsing import DRAIN_BYTES, BodyTooLarge
 
 LIMIT = 10_000_000
 

@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from django.urls import get_resolver
 
+from interfaces.executor_wire.kinds import EXECUTOR, NODE
+from interfaces.graphql.mutations.kinds import KindChange
+from interfaces.kinds.breakers import BREAKER
+from interfaces.kinds.categories import CATEGORY
+from interfaces.kinds.memberships import MEMBERSHIP
+from interfaces.kinds.priority_classes import PRIORITY_CLASS
+from interfaces.kinds.queues import QUEUE
+from interfaces.kinds.quotas import DOMAIN_QUOTAS, PROJECT_QUOTAS
+from interfaces.kinds.resource import Call, Listing, Resource
+from interfaces.kinds.schedules import SCHEDULE
+from interfaces.kinds.tenants import DOMAIN, PROJECT
+from interfaces.kinds.tokens import TOKEN
+from interfaces.kinds.webhooks import WEBHOOK
+from interfaces.rest.resource_views import ResourceView
 from reprise.graphql.schema import schema
-from scheduler.api.kinds import EXECUTOR, NODE
-from sessions_app.api.graphql.mutations.kinds import KindChange
-from sessions_app.api.kinds.breakers import BREAKER
-from sessions_app.api.kinds.categories import CATEGORY
-from sessions_app.api.kinds.memberships import MEMBERSHIP
-from sessions_app.api.kinds.priority_classes import PRIORITY_CLASS
-from sessions_app.api.kinds.queues import QUEUE
-from sessions_app.api.kinds.quotas import DOMAIN_QUOTAS, PROJECT_QUOTAS
-from sessions_app.api.kinds.resource import Call, Listing, Resource
-from sessions_app.api.kinds.schedules import SCHEDULE
-from sessions_app.api.kinds.tenants import DOMAIN, PROJECT
-from sessions_app.api.kinds.tokens import TOKEN
-from sessions_app.api.kinds.webhooks import WEBHOOK
-from sessions_app.api.rest.resource_views import ResourceView
 from sessions_app.authorization import RULES, Action
 
 SCOPED = [DOMAIN_QUOTAS, PROJECT_QUOTAS]

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from django.urls import resolve
 
+from base.variables.reading import declared, read
 from executor import config
 from executor.state import StateDir
 from reprise.environment import Environment
@@ -37,7 +38,6 @@ from tests.kubernetes.manifests import (
 )
 from tests.kubernetes.pod_security import restricted_problems
 from tests.waiting import until
-from variables.reading import declared, read
 
 OURS = ("executor", "server")
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]

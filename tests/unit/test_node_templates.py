@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.node_templates import MAX_TEMPLATES, read_templates
+from base.podspec.node_templates import MAX_TEMPLATES, read_templates
 from scheduler.core.fit import PODS, Ask, Misfit, Room
 from scheduler.core.node_rules import node_rules
 from tests.unit.test_fit import packs

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.api.http.parsing import MAX_DEPTH, BodyTooLarge, StrictJSONParser, parse_object
+from interfaces.http.parsing import MAX_DEPTH, BodyTooLarge, StrictJSONParser, parse_object
 from sessions_app.core.errors import InvalidInput
 
 

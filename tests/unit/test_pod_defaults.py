@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.pod_defaults import completed, default_problem, own_refused, placing_of
-from podspec.refusals import REFUSED
+from base.podspec.pod_defaults import completed, default_problem, own_refused, placing_of
+from base.podspec.refusals import REFUSED
 from scheduler.core.below import below_of
 from scheduler.core.fit import Ask, Room
 from scheduler.core.fit_words import never_words

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from podspec.mounts import Mount, read_mount
-from podspec.specification import REFUSED, problem, refused_paths
+from base.podspec.mounts import Mount, read_mount
+from base.podspec.specification import REFUSED, problem, refused_paths
 from tests.unit.retry.recorded import NAMES, recorded
 
 

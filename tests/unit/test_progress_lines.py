@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runlines.progress import LineReader, Progress, is_progress, read_line
+from base.runlines.progress import LineReader, Progress, is_progress, read_line
 
 
 def line(**values: Any) -> bytes:

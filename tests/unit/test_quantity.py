@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.quantity import AMOUNT_PATTERN, in_one_unit, parse, parse_resource, shortest
+from base.podspec.quantity import AMOUNT_PATTERN, in_one_unit, parse, parse_resource, shortest
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 
 ALL = AMOUNTS | NEGATIVE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.quantity import parse
+from base.podspec.quantity import parse
 from sessions_app.core.quotas import (
     MEMORY,
     PENDING,

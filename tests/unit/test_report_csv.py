@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.api.render.report_render import cell
+from interfaces.render.report_render import cell
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from podspec.resources import check, grouped, groups, limited, requested, sensible_check
-from podspec.specification import problem
+from base.podspec.resources import check, grouped, groups, limited, requested, sensible_check
+from base.podspec.specification import problem
+from interfaces.kinds.quotas import QuotasBody
+from interfaces.requests.bodies import SessionCreate
 from scheduler.wire import Node
-from sessions_app.api.kinds.quotas import QuotasBody
-from sessions_app.api.requests.bodies import SessionCreate
 from sessions_app.core.quotas import RESOURCES
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 

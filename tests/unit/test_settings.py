@@ -10,12 +10,13 @@ import pytest
 import yaml
 from django.conf import settings
 
+from base.variables.__main__ import page, text_of
+from base.variables.reading import declared, misspelt, read
 from executor.environment import Agent
 from reprise.environment import Environment, Numbers
+from tests.house import SERVER
 from tests.observability import ROOT
 from tests.waiting import PATIENCE_SECONDS
-from variables.__main__ import page, text_of
-from variables.reading import declared, misspelt, read
 
 DECLARED = {each.name: each for each in declared(Environment)}
 LONG = "k" * 40
@@ -164,7 +165,7 @@ def test_no_name_in_this_repository_is_taken_for_another() -> None:
     tests_of_this = {"test_settings.py", "test_variables.py"}
     texts = [
         path.read_text()
-        for room in ("reprise", "sessions_app", "executor", "client", "docs", "deploy", "tests")
+        for room in (*SERVER, "executor", "client", "docs", "deploy", "tests")
         for path in (ROOT / room).rglob("*.*")
         if path.suffix in {".py", ".md", ".yaml"} and path.name not in tests_of_this
     ]
@@ -178,7 +179,7 @@ def test_nobody_else_reads_them() -> None:
     own = re.compile(r"environ(?:\.get\(|\[)[\"'](?:REPRISE_|DATABASE_URL|BROKER_URL)|getenv")
     readers = {
         str(path.relative_to(ROOT))
-        for room in ("reprise", "scheduler", "sessions_app", "executor", "loglines", "deploy")
+        for room in (*SERVER, "executor", "base", "deploy")
         for path in (ROOT / room).rglob("*.py")
         if own.search(path.read_text())
     }

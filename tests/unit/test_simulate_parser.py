@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interfaces.http.parsing import BodyTooLarge
+from interfaces.simulate import parser
+from interfaces.simulate.parser import SimulateCall, SimulateParser
+from interfaces.simulate.render import simulation_text
 from retry.evidence.termination import ContainerFacts, Termination
 from retry.simulate import NAMESPACE, SHIPPED, Tally, made_up_id, simulate
-from sessions_app.api.http.parsing import BodyTooLarge
-from sessions_app.api.simulate import parser
-from sessions_app.api.simulate.parser import SimulateCall, SimulateParser
-from sessions_app.api.simulate.render import simulation_text
 from sessions_app.core.errors import InvalidInput, TooLarge
 from tests.unit.retry.recorded import recorded
 

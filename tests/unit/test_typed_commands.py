@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from reprise_client.cli.typed import typed
 
-from sessions_app.templatetags.reprise import shell
+from interfaces.templatetags.reprise import shell
 
 SHOWN = pytest.mark.parametrize("shown", [shell, typed], ids=["pages", "command"])
 Shown = Callable[[Sequence[str]], str]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from variables.__main__ import page, text_of
-from variables.kinds import (
+from base.variables.__main__ import page, text_of
+from base.variables.kinds import (
     FLAG,
     NETWORK,
     NO,
@@ -26,7 +26,7 @@ from variables.kinds import (
     seconds,
     whole,
 )
-from variables.reading import declared, misspelt, read, variable
+from base.variables.reading import declared, misspelt, read, variable
 
 MODE = choice("on", "off")
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 from celery.app.task import Task
 
-from loglines.context import binding, bound
+from base.loglines.context import binding, bound
 from reprise import shared_metrics
 from reprise.standalone.configuration import CONNECTIONS, PROCESS_CONNECTIONS, connections_wanted
 from reprise.standalone.web_count import MOST, default_count, share_metrics

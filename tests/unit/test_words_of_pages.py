@@ -2,7 +2,7 @@
 
 import pytest
 
-from sessions_app.templatetags.reprise import compact, words
+from interfaces.templatetags.reprise import compact, words
 
 
 @pytest.mark.parametrize(

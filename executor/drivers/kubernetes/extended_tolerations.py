@@ -7,11 +7,11 @@ import asyncio
 import logging
 from itertools import islice
 
+from base.podspec.extended import AUTO, ON, is_extended
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal
 from executor.drivers.kubernetes.nodes import NodeSurvey
 from executor.drivers.kubernetes.run_book import RunBook
-from podspec.extended import AUTO, ON, is_extended
 
 log = logging.getLogger(__name__)
 

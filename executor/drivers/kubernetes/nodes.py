@@ -11,12 +11,12 @@ from typing import Any
 
 from reprise_client.wire import Node
 
+from base.podspec.quantity import parse_resource
+from base.podspec.resources import Amounts
 from executor.clock import boottime
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.api import Cluster
 from executor.drivers.kubernetes.api_refusals import ApiRefusal, Object
-from podspec.quantity import parse_resource
-from podspec.resources import Amounts
 
 log = logging.getLogger(__name__)
 

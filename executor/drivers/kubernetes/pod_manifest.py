@@ -11,12 +11,12 @@ from typing import Any, cast
 
 from reprise_client.wire import Spec
 
+from base.podspec import pod_security
+from base.podspec.mounts import Mount, read_mount
+from base.podspec.pod_defaults import completed, default_problem
+from base.podspec.specification import REFUSED, problem, spec_of
 from executor.drivers.kubernetes import pod_merge, pod_names
 from executor.drivers.protocol import Order
-from podspec import pod_security
-from podspec.mounts import Mount, read_mount
-from podspec.pod_defaults import completed, default_problem
-from podspec.specification import REFUSED, problem, spec_of
 
 Manifest = dict[str, Any]
 NO_DEFAULTS: Mapping[str, Any] = {}

@@ -7,9 +7,9 @@ from typing import Any
 
 from reprise_client.wire import Spec
 
-from podspec.mounts import Mount
-from podspec.resources import GROUPS, groups
-from podspec.specification import MAIN, main_index
+from base.podspec.mounts import Mount
+from base.podspec.resources import GROUPS, groups
+from base.podspec.specification import MAIN, main_index
 
 FIRST_PORT = 20_000
 TERMINATION_LOG = "/dev/termination-log"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from reprise_client.wire import LeaseKey
 
+from base.podspec.specification import main_index
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.pod_places import Place, is_size
 from executor.drivers.kubernetes.pod_tracker import SessionTracker
@@ -14,7 +15,6 @@ from executor.drivers.kubernetes.pod_trim import Pod, trimmed
 from executor.drivers.kubernetes.pod_words import first_failed
 from executor.drivers.protocol import Observation
 from executor.runs import RunFiles
-from podspec.specification import main_index
 
 _UNSCHEDULABLE = "Unschedulable"
 _OVER = frozenset({"Succeeded", "Failed"})

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from base.podspec.extended import AUTO
+from base.podspec.pod_security import RESTRICTED
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.access import Access
 from executor.drivers.protocol import PLACEMENT_SECONDS
-from podspec.extended import AUTO
-from podspec.pod_security import RESTRICTED
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 from reprise_client.wire import LeaseKey, Node, Spec
 
+from base.podspec.resources import Amounts, check, limited, requested, total
 from executor.clock import boot_id, boottime
 from executor.drivers.local import environment, processes
 from executor.drivers.local.child import Child
@@ -27,7 +28,6 @@ from executor.drivers.protocol import UNSTARTED, Left, Observation, Order, facts
 from executor.drivers.wake_up import WakeUp
 from executor.failpoints import failpoint
 from executor.runs import RunFiles
-from podspec.resources import Amounts, check, limited, requested, total
 
 log = logging.getLogger(__name__)
 

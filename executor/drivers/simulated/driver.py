@@ -13,6 +13,8 @@ from typing import Any
 
 from reprise_client.wire import LeaseKey, Node, Spec
 
+from base.podspec.node_templates import NodeTemplate
+from base.podspec.resources import check
 from executor.clock import boottime
 from executor.drivers.protocol import PLACEMENT_SECONDS, UNSTARTED, Left, Observation, Order, facts
 from executor.drivers.simulated.run_log import RunLog
@@ -27,8 +29,6 @@ from executor.drivers.simulated.script import (
 from executor.drivers.simulated.virtual_cluster import VirtualCluster, counted
 from executor.drivers.wake_up import WakeUp
 from executor.runs import RunFiles
-from podspec.node_templates import NodeTemplate
-from podspec.resources import check
 
 AT_ONCE = 2000
 """Most simulated steps between two looks at what the server says."""

@@ -42,7 +42,7 @@ from typing import Any
 
 from reprise_client.errors import ConfigError
 
-from podspec.resources import check
+from base.podspec.resources import check
 
 VARIABLE = "REPRISE_SIMULATE"
 SIGTERMED = 143

@@ -8,9 +8,9 @@ from typing import Any
 
 from reprise_client.wire import Node
 
-from podspec.node_templates import NodeTemplate
-from podspec.quantity import parse_resource
-from podspec.resources import requested
+from base.podspec.node_templates import NodeTemplate
+from base.podspec.quantity import parse_resource
+from base.podspec.resources import requested
 
 Amounts = Mapping[str, Decimal]
 NOT_COUNTED = frozenset({"ephemeral-storage"})

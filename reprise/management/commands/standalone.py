@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from base.variables.options import option
 from reprise.kinds import ISOLATION
 from reprise.standalone.credentials import Credentials
 from reprise.standalone.errors import StandaloneError
@@ -16,7 +17,6 @@ from reprise.standalone.postgres import PostgresError
 from reprise.standalone.server import Standalone
 from reprise.standalone.web_count import MOST, OPTION, default_count, usable_cores
 from sessions_app.services.access import unisolated
-from variables.options import option
 
 # The client is a separate program, as for every user: the server never imports it.
 PROGRAM = str(Path(sys.executable).with_name("reprise"))

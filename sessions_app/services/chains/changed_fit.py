@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from podspec.resources import sensible_check
+from base.podspec.resources import sensible_check
 from sessions_app.core.errors import InvalidInput
 from sessions_app.core.retry_changes import Changes
 from sessions_app.in_force.retry_scope import RetryScope

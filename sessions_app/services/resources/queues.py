@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from podspec.resources import amounts_check
+from base.podspec.resources import amounts_check
 from sessions_app import wakeups
 from sessions_app.audit.context import audited
 from sessions_app.core.errors import Conflict, InvalidInput, NotFound

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.cli.log_lines import WithoutProgress, tells_progress, without_progress
 
-from runlines.progress import is_progress
+from base.runlines.progress import is_progress
 from tests.unit.client.answers import IDS
 from tests.unit.client.conftest import Command
 from tests.unit.client.server import FakeServer, Reply

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from reprise_client.this_attempt import ThisAttempt, progress_line
 
-from runlines.progress import Progress, read_line
+from base.runlines.progress import Progress, read_line
 from tests.unit.client.conftest import Command
 
 INSIDE = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from base.podspec.node_templates import NodeTemplate
 from executor.config import TOKEN_VARIABLE, parse
-from podspec.node_templates import NodeTemplate
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess
 

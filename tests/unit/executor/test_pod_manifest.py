@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reprise_client.wire import LeaseKey
 
+from base.podspec.specification import REFUSED
 from executor.drivers.kubernetes import pod_names
 from executor.drivers.kubernetes.pod_manifest import (
     ManifestError,
@@ -22,7 +23,6 @@ from executor.drivers.kubernetes.pod_manifest import (
 from executor.drivers.kubernetes.pod_merge import literal
 from executor.drivers.protocol import Order
 from executor.runs import RunFiles
-from podspec.specification import REFUSED
 from tests.quantities import AMOUNTS
 
 KEY = LeaseKey("22222222-2222-4333-8444-555555555555", 41)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from reprise_client.wire import Spec
 
+from base.podspec.quantity import LARGEST
 from executor.drivers.local.driver import LocalDriver
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script
-from podspec.quantity import LARGEST
 from tests.quantities import AMOUNTS, NEGATIVE, TOO_LARGE, TOO_LONG, UNREADABLE
 
 

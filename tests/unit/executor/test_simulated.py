@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from reprise_client.wire import LeaseKey, Spec
 
+from base.podspec.node_templates import NodeTemplate
 from executor.drivers.protocol import UNSTARTED, Observation, Order
 from executor.drivers.simulated.driver import SimulatedDriver
 from executor.drivers.simulated.script import Script, ScriptError, Storm
 from executor.runs import NOWHERE, RunFiles
-from podspec.node_templates import NodeTemplate
 from tests.executor_fake import FakeServer
 from tests.unit.executor.conftest import AgentProcess
 

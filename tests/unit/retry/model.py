@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
-from podspec.quantity import parse
+from base.podspec.quantity import parse
 from tests.unit.retry.model_facts import (
     category_of,
     cause_of,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from interfaces.http.problems import field_errors
 from retry.policies.documents import PolicyDocument
 from retry.policies.doubts import document_doubts, policy_doubts
 from retry.policies.inline import InlinePolicy
-from sessions_app.api.http.problems import field_errors
 
 RULE: dict[str, Any] = {"action": "Retry", "onCauses": ["unknown"]}
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.quantity import parse
-from podspec.resources import LEAST_BYTES
+from base.podspec.quantity import parse
+from base.podspec.resources import LEAST_BYTES
 from retry.engine.memory_growth import Growth, grown
 from retry.policies.documents import MemoryGrowth
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from podspec.quantity import parse
+from base.podspec.quantity import parse
 from retry.engine.decide import Chain, Decision, Mode, Rulebook, Settings, counters_after, decide
 from retry.engine.decision import Payment
 from retry.evidence.causes import RetryCause

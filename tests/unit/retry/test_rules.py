@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from interfaces.http.problems import field_errors
 from retry.evidence.causes import NEVER_CAUSES, RULE_CONDITIONS, RetryCause
 from retry.policies.categories import FailureCategory
 from retry.policies.documents import Part, PolicyDocument
@@ -15,7 +16,6 @@ from retry.policies.fields import CONDITIONS
 from retry.policies.inline import STORED
 from retry.policies.matching import compile_category, compile_policy
 from retry.policies.unreachable_rules import unreachable_rules
-from sessions_app.api.http.problems import field_errors
 from tests.unit.retry import worlds
 from tests.unit.retry.named import as_document, read
 from tests.unit.retry.strategies import json_values

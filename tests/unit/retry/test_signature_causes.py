@@ -421,7 +421,7 @@ def test_the_innermost_own_place_counts_in_other_languages(output: str, place: s
 
 
 def test_a_place_that_belongs_to_no_error_changes_nothing() -> None:
-    killed = Termination(exit_code=137)
+    killed = Ended(Termination(exit_code=137))
     plain = signature(killed, "step 1\n", command=["a"])
     warned = "step 1\nStacktrace:\n [1] rows(::Int64) at /srv/load.jl:7\n"
     assert signature(killed, warned, command=["a"]).key == plain.key

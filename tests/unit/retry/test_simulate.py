@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podspec.quantity import parse
+from base.podspec.quantity import parse
 from retry.engine.decide import Chain, Rulebook, Settings, counters_after, decide
 from retry.engine.decision import Payment
 from retry.evidence.ended import Ended

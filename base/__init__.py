@@ -1,0 +1,1 @@
+"""What server, executor and client have in common; it imports nothing of ours."""

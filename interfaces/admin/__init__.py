@@ -1,0 +1,41 @@
+"""The operators' pages, a file for each noun."""
+
+from interfaces.admin import (
+    audit,
+    breakers,
+    decisions,
+    executors,
+    failure_categories,
+    failures,
+    nodes,
+    preemptions,
+    priority_classes,
+    queues,
+    retry_config,
+    retry_policies,
+    schedules,
+    sessions,
+    tenants,
+    tokens,
+    webhooks,
+)
+
+__all__ = [
+    "audit",
+    "breakers",
+    "decisions",
+    "executors",
+    "failure_categories",
+    "failures",
+    "nodes",
+    "preemptions",
+    "priority_classes",
+    "queues",
+    "retry_config",
+    "retry_policies",
+    "schedules",
+    "sessions",
+    "tenants",
+    "tokens",
+    "webhooks",
+]

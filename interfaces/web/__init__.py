@@ -1,0 +1,1 @@
+"""Pages of users. What operators look at is in `reprise/operations/`."""

@@ -1,1 +1,0 @@
-"""The doors to executors: their wire protocol, REST and GraphQL. The rules are in services/."""

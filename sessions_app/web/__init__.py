@@ -1,1 +1,0 @@
-"""Web pages for people. Programs use api/, operators admin/."""
