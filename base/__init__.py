@@ -1,1 +1,1 @@
-"""What server, executor and client have in common; it imports nothing of ours."""
+"""What server and executor have in common; it imports nothing of ours."""
