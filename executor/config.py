@@ -62,8 +62,8 @@ class Pods:
     """The options of the Kubernetes driver, passed on to `PodSettings`.
 
     `allowed` and `refused` change which fields a `pod_spec` may have. `security` is one of
-    `podspec.pod_security.LEVELS`. `defaults` are what pods get where sessions say nothing.
-    `extended_tolerations` is one of `podspec.extended.MODES`. `priority_classes` are names of
+    `base.podspec.pod_security.LEVELS`. `defaults` are what pods get where sessions say nothing.
+    `extended_tolerations` is one of `base.podspec.extended.MODES`. `priority_classes` are names of
     PriorityClasses of the cluster, by priority class.
     """
 

@@ -224,7 +224,7 @@ CELERY_BROKER_URL = GIVEN.broker_url or "memory://localhost//"
 CELERY_BEAT_SCHEDULER = "reprise.beat.scheduler:LockedScheduler"
 
 LOG_FORMAT = lines.wanted_format(GIVEN.log_format, production=GIVEN.production)
-LOGGING_CONFIG = "loglines.lines.configure"
+LOGGING_CONFIG = "base.loglines.lines.configure"
 LOGGING = lines.configuration(
     LOG_FORMAT,
     GIVEN.log_level or "WARNING",

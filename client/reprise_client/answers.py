@@ -4,7 +4,7 @@ All are tolerant, so that a newer server does not break an older client: a field
 listed is kept as it came, one that is missing or null has its default, words stay plain strings.
 """
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -16,9 +16,6 @@ from pydantic import (
 )
 
 from reprise_client.errors import InvalidAnswer
-
-if TYPE_CHECKING:
-    from reprise_client.models import RetryState
 
 FINAL_STATUSES = frozenset({"TERMINATED", "ERROR", "CANCELLED"})
 UNSTARTED_STATUSES = frozenset(
@@ -123,13 +120,25 @@ class Windowed(Answer):
         return count / self.window if self.window > 0 else 0.0
 
 
+class Retried(Protocol):
+    """What is known of the retry of an attempt."""
+
+    @property
+    def state(self) -> str: ...
+    @property
+    def next_session_id(self) -> str | None: ...
+
+
 class ChainMember(Answer):
     """An attempt that knows its chain."""
 
     if TYPE_CHECKING:
         id: str
         status: str
-        retry_state: RetryState
+
+        @property
+        def retry_state(self) -> Retried: ...
+
         retry_chain: list[str]
 
     @property

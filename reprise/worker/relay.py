@@ -10,6 +10,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
+from celery import current_app
+
 from base.loglines.context import binding, bound
 
 _lock = threading.Lock()
@@ -50,10 +52,8 @@ def pass_on(
 
 def send(line: str) -> None:
     """Send the message in a line. Raises what the broker raises, and `KeyError` for no task."""
-    from reprise.celery import app  # noqa: PLC0415  # it imports this module
-
     message = json.loads(line)
     with binding(request_id=message["request_id"]):
-        app.tasks[message["task"]].apply_async(
+        current_app.tasks[message["task"]].apply_async(
             message["args"], message["kwargs"], **message["options"]
         )

@@ -16,9 +16,9 @@ class PodSettings:
     """Times in seconds; `refused` are paths of a pod's specification as `podspec` has them.
     `unconfirmed_after`: how long a deleted pod is waited for beyond its grace, 0 for ever.
     `placement_seconds`: how long a planned node is refused before the run is handed back.
-    `security`: one of `podspec.pod_security.LEVELS`.
+    `security`: one of `base.podspec.pod_security.LEVELS`.
     `defaults`: what pods get where sessions say nothing, as `podspec.pod_defaults` has it.
-    `extended_tolerations`: one of `podspec.extended.MODES`.
+    `extended_tolerations`: one of `base.podspec.extended.MODES`.
     `priority_classes`: names of PriorityClasses, by priority class of sessions."""
 
     executor: str
