@@ -78,13 +78,13 @@ def attack(server: Standalone, other: str) -> str:
 )
 def test_isolated_sessions_reach_no_secret(prepared: Path, place: Path, user: int) -> None:
     data_dir = copy_database(prepared, place / "data")
-    python = {}
+    how = {}
     if user != os.geteuid():
         for each in (data_dir, *data_dir.rglob("*")):
             os.chown(each, user, user)
-        python = {"python": ordinary_python()}
+        how = {"server": [*ordinary_python(), "manage.py"]}
     options = ("--port", "0", "--isolate-runs")
-    with Standalone(data_dir, options=options, **python) as server:
+    with Standalone(data_dir, options=options, **how) as server:
         server.start()
         assert "Sessions run here as" not in server.program.stdout
         other = submit(server.client, "echo precious > file; exec sleep 600")
