@@ -375,7 +375,12 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
     (r"\s\s|[^\S ]", compiled(r"\s\s+|[^\S ]"), to.always(b" ")),
     (r"#,\)", compiled(r"#,\)"), to.always(b"#)")),
     (r"\[#\]:#", compiled(r"\[#\]:#"), to.always(to.MASK)),
-    (r"#\s?[,.:x/+-]?\s?#", compiled(r"#(?:\s?[,.:x/+-]?\s?#)+"), to.always(to.MASK)),
+    # The name of a flow cell stands among the numbers of a read.
+    (
+        r"#\s?[,.:x/+-]?\s?#",
+        compiled(r"#(?:\s?[,.:x/+-]?\s?#|:[A-Z#]{6,9}:#)+"),
+        to.always(to.MASK),
+    ),
     # The hyphen before a number is gone; that before an id goes, too.
     (r"\w-#", compiled(r"(\w)-#"), to.name_only),
     (
@@ -383,11 +388,10 @@ _STEPS: tuple[tuple[str, Any, Replace], ...] = (
         compiled(
             r"((?i)\"(?:msg|message|error|err|reason|details?|exception)\"\s*:\s*"
             r"|\b(?:msg|message|error|err|reason)=|[Aa]ssert\w*\s(?:failed: )?"
-            # Names in the code: which one is missing is another failure.
-            r"|\b(?:module named|no attribute|import name|undefined symbol:?|keyword argument"
-            # The same as the JVM tells it, and an exception within a message.
-            r"|with message|of type|Cannot (?:invoke|(?:read|assign) field|(?:load|store) \w+ \w+)"
-            r") |(?:Error|Exception)\()?"
+            # Code of the JVM, and an exception within a message.
+            r"|\b(?:with message|of type"
+            r"|Cannot (?:invoke|(?:read|assign) field|(?:load|store) \w+ \w+)) "
+            r"|(?:Error|Exception)\()?"
             r"(\"[^\"]*\"|\B'[^']*'\B|`[^`']*'|`[^`]*`)"
         ),
         to.quoted,

@@ -50,8 +50,8 @@ _SYSTEM_ALONE = compiled(
 )
 # Parts of a record that say more than its head.
 _FIELD = compiled(
-    r"(?i)^[^\w:]*((?:(?:error )?(?:code|message|text)|msg|reason|cause|caused by|details?"
-    r"|description|explanation)"
+    r"(?i)^[^\w:]*((?:(?:(?:error|response|status) )?(?:code|message|text)|status|msg|reason|cause"
+    r"|caused by|details?|description|explanation)"
     r" *[:=]) +(\S.*)$"
 )
 _FIELDS = 6
@@ -72,7 +72,7 @@ def with_more(lines: Sequence[bytes], at: int) -> Failure:
         return Failure(line + b": " + found, b"", at)
     if _SYSTEM_ALONE.search(line) is not None and (before := _before(lines, at)):
         return Failure(before + b": " + line, b"", at)
-    if is_vague(line) and (fields := _fields(lines[at + 1 : at + 1 + _FIELDS])):
+    if is_vague(line) and (fields := _fields(lines, at)):
         return Failure(b" ".join([line, *fields]), b"", at)
     following = _following(lines, at)
     head = line.endswith((b":", b": |", b": >")) and not line.endswith(_EMPTY)
@@ -102,7 +102,7 @@ def leads_to_nothing(lines: Sequence[bytes], at: int) -> bool:
 
 def tells_below(lines: Sequence[bytes], at: int) -> bool:
     """Return whether the record of a vague line says more below it."""
-    return bool(_fields(lines[at + 1 : at + 1 + _FIELDS]))
+    return bool(_fields(lines, at))
 
 
 def _title_above(lines: Sequence[bytes], at: int) -> list[bytes]:
@@ -146,10 +146,21 @@ def _before(lines: Sequence[bytes], at: int) -> bytes:
     return b"" if len(telling_words(before)) <= 1 else before.rstrip(b".:")
 
 
-def _fields(lines: Sequence[bytes]) -> list[bytes]:
-    """Return the parts of a record that say more, at most two of them."""
-    found = [match for line in lines if line and (match := _FIELD.search(line))]
+def _fields(lines: Sequence[bytes], at: int) -> list[bytes]:
+    """Return the parts of a record that say more, at most two of them.
+
+    A log may put the same label before each line.
+    """
+    below = [line for line in lines[at + 1 : at + 1 + _FIELDS] if line]
+    found = [match for line in below if (match := _FIELD.search(_unlabelled(line, lines[at])))]
     return [b" ".join(match.groups()) for match in found][:2]
+
+
+def _unlabelled(line: bytes, above: bytes) -> bytes:
+    """Return a line without the label that it has in common with the one above."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(line, above, strict=False))
+    common = bytes(each for each, _ in same).rpartition(b" ")[0]
+    return line if common[-1:].isalnum() else line[len(common) :]
 
 
 def _goes_on(lines: Sequence[bytes], at: int, following: bytes) -> bool:

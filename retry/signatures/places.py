@@ -21,6 +21,8 @@ _OTHERS = (
     simple(r"\s++(?:\((?!elixir |ex_unit )[^)]++\) )?+[\w/-]++\.exs?:[0-9]++: (\S++(?: in \S++)?)"),
     # MATLAB: `Error in assemble (line 7)`.
     simple(r"Error in (\S++) \(line [0-9]++\)"),
+    # Octave: `    assemble at line 7 column 3`.
+    simple(r"\s++(\S++) at line [0-9]++ column [0-9]++$"),
     # Fortran of Intel, in columns: image, counter, routine, line, source.
     simple(r"\S++ ++[0-9A-Fa-f]{8,16} ++(\w++) ++[0-9]++ ++\S"),
 )

@@ -21,8 +21,8 @@ _LOOKS_LIKE_ONE_TEXT = (
     r"|device or resource busy|text file busy|argument list too long|bad file descriptor"
     r"|read-only file system|stale file handle|no route to host|name or service not known"
     r"|address already in use|unbound variable)$"
-    # The same of tests of Go and Jest, of Lua, Zig and Cell Ranger.
-    r"|^\s*--- FAIL: |^\s*\xe2\x97\x8f .* \xe2\x80\xba |^lua(?:jit|[0-9.]*): "
+    # The same of tests of Go, of Lua, Zig and Cell Ranger.
+    r"|^\s*--- FAIL: |^lua(?:jit|[0-9.]*): "
     r"|^thread [0-9]+ panic: |^log message:$|^batch response: "
     # A message in YAML, in the lines below.
     r"|^\s*(?:error|message|reason): [|>][+-]?$"
@@ -60,7 +60,8 @@ _NOISE = compiled(
     r"|(?i:^\W*(?:error|fatal)\W+[\w ()%/-]*\b(?:time|memory|elapsed|cpu|duration|ended|started)\b"
     r"[\w ()%/-]*: [0-9A-Z][^:]*(?::[0-9]+)*[^:]*$)"
     r"|(?i:\b(?:errors|failures) (?:are|can|may|might|usually|often)\b"
-    r"|\bthis (?:error|failure) (?:is|can|may|might|usually|often|means|indicates|occurs)\b)"
+    r"|\bthis (?:error|failure) (?:is|can|may|might|usually|often|means|indicates|occurs"
+    r"|happen\w*)\b)"
 )
 # No warnings in spite of their name: events of Kubernetes, as kubectl lists them, and Node's end.
 _EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s|\bUnhandledPromiseRejectionWarning: ")
@@ -68,7 +69,7 @@ _EVENT = compiled(r"^\s*Warning\s+[A-Z]\w+\s|\bUnhandledPromiseRejectionWarning:
 _AGAIN = compiled(r"(?i)\bretrying\b|\bwill retry\b|\btry(?:ing)? again in\b|^\s*= (?:note|help): ")
 # Lines of stacks, and lines that point elsewhere.
 _NEVER = compiled(
-    r"^\s*(?:at |#[0-9]+ |frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
+    r"^\s*(?:at |#[0-9]+ |\++ [a-z]|frame #|[0-9]+: +0x|\[[ 0-9]+\] (?:/|\w+\())|^\s*File \""
     # Frames of Go, and threads of the JVM.
     r"|^[\w./*()\[\]{}$@~-]+\.[\w.*()\[\]-]+\([0-9a-fx,?.{} ]*\)$|^goroutine [0-9]+ |^created by "
     r"|^\"[^\"]*\" .*\b(?:prio|tid)=|^\s+- (?:locked|waiting|parking)"
@@ -120,7 +121,11 @@ _ADDED_TEXT = (
     r"|(?i:exit(?:ed|s)?,? (?:with )?(?:a )?(?:non-?zero )?(?:exit |return )?(?:status|code)"
     r"|exit code [0-9]|exit status|non-?zero (?:exit )?(?:status|code)|returned [0-9]+ exit"
     r"|exitcode)"
-    r"|^FAIL(?:\s|$)|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed|^FAILED: Build did NOT"
+    r"|^\s*FAIL(?:\s|$)|^BUILD FAILED|BUILD FAILURE|^FAILURE: Build failed"
+    r"|^FAILED: Build did NOT"
+    # Names of tests, as GoogleTest, Jest, Playwright and XCTest write them, and heads of lists.
+    r"|^\[  FAILED|\w \xe2\x80\xba \w|' failed \([0-9]"
+    r"|^Fail(?:ed|ing) (?:example|scenario|spec|test)s?:"
     r"|^Target \S+ failed to build|^compilation terminated\.$|^scons: \*\*\* \["
     r"|^\[error\] (?:\w+ errors? found|\([^)]*\) )|^Tests:  .* failed|^Test Suites: "
     r"|^\[ERROR\] Failed to execute goal .*(?:Compilation failure|test failures)"
@@ -180,7 +185,7 @@ _ADDED_TEXT = (
     # That something ended because of errors, and how many there were.
     r"|(?i:\b(?:terminat|abort|stopp|halt|end|exit|finish|complet|fail)(?:s|ed|ing)? "
     r"(?:by|due to|because of|with|on|after) (?:(?:the|an?|previous|fatal|some|indicated) )*"
-    r"errors?(?:\(s\))?(?: (?:at|in|on|or|and)\b|[.!*\s]*$))"
+    r"errors?(?:\(s\)| termination)?(?: (?:at|in|on|or|and)\b|[.!*\s]*$))"
     r"|(?i:^\W*(?:number|total|count) (?:of )?(?:\w+ +){0,3}errors?\b[^:=]*[:=]\s*[0-9]+$)"
     r"|(?i:\((?:[\w ]+: [0-9]+, )*(?:errors?|failed|failures?): [0-9]+(?:, [\w ]+: [0-9]+)*\)$)"
     r"|\b[0-9]+ errors?(?:,| and) [0-9]+ warnings?\W*$"

@@ -228,12 +228,12 @@ def id_with_both(match: Any) -> bytes:
 
 
 def quoted(match: Any) -> bytes:
-    """Mask what is quoted at length, unless it tells an error itself or is the message of a log."""
+    """Mask what is quoted at length, unless it is a name, an error or the message of a log."""
     quoted = bytes(match.group(2))
     if match.group(1):
         return bytes(match.group())
     tells = b" " in quoted and TELLS_ERROR.search(quoted)
-    if len(quoted) < LONG_QUOTED + 2 or tells or _ERROR_NAME.search(quoted):
+    if len(quoted) < LONG_QUOTED + 2 or tells or _CODE_NAME.search(quoted):
         return quoted
     return quoted[:1] + MASK + quoted[:1]
 
@@ -245,7 +245,8 @@ TELLS_ERROR = compiled(
     r"|not[ _](?:found|known|exist|available|permitted|supported|allowed)\b"
     r"|no space\b|reset by\b|broken pipe\b)"
 )
-_ERROR_NAME = compiled(r"^.[A-Za-z_.]+(?:[Ee]rror|[Ee]xception).$")
+# Which table, column or module it was is another failure.
+_CODE_NAME = compiled(r"^.[A-Za-z_#][\w#]*(?:(?:\.|::)[\w#]+)*.$")
 _ERROR_COLON = compiled(r"(?i)error: ?$")
 _HTTP_STATUS = compiled(r"^[45][0-9]{2}$")
 _KEY_ERROR = compiled(r"(?i)\b(?:no_?such|missing|duplicate|invalid|unknown)_?key: ")
@@ -272,7 +273,7 @@ EXTENSIONS = (
 # What is compiled, or tested by its name. A script that is only run may have one for each run.
 _SOURCES = frozenset(
     b".c .cc .cpp .cxx .cu .cuh .h .hpp .go .rs .java .scala .kt .f .for .f90 .F90 .ts .tsx .js"
-    b" .jsx .mjs .cjs .py .rb".split()
+    b" .jsx .mjs .cjs .py .rb .sv .svh .vhd .vhdl .hs .cs .fs .vb .swift .php .ex .exs".split()
 )
 _FILE_NAME = compiled(rf"(?:^|\.){EXTENSIONS}$")
 # A number of four digits behind these is a line, too.

@@ -17,6 +17,7 @@ from retry.signatures.error_lines import (
     last_line,
     npm_error,
 )
+from retry.signatures.failed_tests import with_test
 from retry.signatures.gradle import gradle_error
 from retry.signatures.lines import Output, end_of
 from retry.signatures.masks import MOST_MASKED, masked
@@ -166,11 +167,11 @@ def _failure_in(tail: bytes, *, errors_only: bool) -> Failure | None:
     found = last_head(read) or npm_error(read) or gradle_error(read) or spring_error(read)
     found = found or gpu_line(read, over)
     if found is not None:
-        return with_native_place(read, found)
+        return with_test(read, with_native_place(read, found))
     line = with_native_place(read, _error_before_end(read, exceptions))
     if errors_only and not (line is not None and (line.place or _is_sure(read.lines[line.line]))):
         return None
-    line = with_place(read, line)
+    line = with_test(read, with_place(read, line))
     return line or with_native_place(read, exceptions.wrapper or last_line(read, over))
 
 

@@ -56,6 +56,7 @@ class Sign(IntEnum):
     NATIVE = 9
     GLUED = 10
     PLACE = 11
+    TEST = 12
 
 
 _PATTERNS = {
@@ -71,9 +72,12 @@ _PATTERNS = {
     Sign.GPU: _GPU,
     Sign.NATIVE: _NATIVE,
     Sign.GLUED: GLUED,
-    # Heads and frames of stacks of Julia, MATLAB, Intel's Fortran and Elixir, and Nextflow.
+    # Heads and frames of stacks of Julia, MATLAB, Octave, Intel's Fortran and Elixir, and Nextflow.
     Sign.PLACE: r"Stacktrace:|Error in \S+ \(line |Routine +Line +Source|\.exs?:[0-9]+: "
-    r"|Error executing process > '",
+    r"|Error executing process > '|error: called from",
+    # Tests that failed, one by one or in a numbered list.
+    Sign.TEST: r"(?m)^[ \t]*(?:\xe2\x97\x8f |\[  FAILED|FAIL +\S|not ok [0-9]|# +Failed test '"
+    r"|[0-9]{1,3}\) |Test Case ')|\[(?:FAIL|<? ?[0-9]+ m?s)\]$| FAILED(?: \*\*\*)?$",
 }
 _FRAME = simple(r"\n[ \t]*+at ")
 _SET = SearchSet([_PATTERNS[sign] for sign in Sign])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from retry.signatures.engine import compiled
+from retry.signatures.engine import compiled, simple
 from retry.signatures.lines import Output
 from retry.signatures.signs import Sign
 from retry.signatures.tracebacks import Failure, module_of
@@ -26,19 +26,25 @@ _BEFORE_HEAD = compiled(
 )
 _FOREIGN = compiled(
     r"^(?:java|javax|jdk|sun|com\.sun|scala|kotlin|java\.base/.*|jdk\.[\w.]*/.*"
-    r"|org\.apache\.(?:spark|hadoop|flink)|py4j|System|Microsoft|Interop)[.$/]"
+    r"|org\.apache\.(?:spark|hadoop|flink)|py4j|System|Microsoft|Interop"
+    # Libraries that throw for others: of tests, of databases and of clouds.
+    r"|org\.(?:junit|opentest4j|assertj|hamcrest|mockito|testng|scalatest|springframework"
+    r"|hibernate|postgresql)|junit|com\.(?:google|mysql|zaxxer|fasterxml|amazonaws)|software\.amazon"
+    r"|io\.(?:delta|netty|grpc|confluent)|okhttp3|reactor|akka|NUnit|Xunit)[.$/]"
 )
 _DRIVER = b"Driver stacktrace:"
 _GO_HEADS = (b"panic: ", b"fatal error: ", b"http: panic ", b"unexpected fault ", b"SIG")
 _GO_FUNCTION = compiled(r"^([\w./*()\[\]{}$@~-]+)\(.*\)$")
 _GO_OWN = compiled(r"^(?:runtime|panic|testing|reflect|sync|syscall|internal/)\b")
 _GOROUTINE = compiled(r"^goroutine [0-9]+ (?:gp=.* )?\[")
-_RUST = compiled(r"^thread '[^']*' (?:\([0-9]+\) )?panicked at (.*)$")
+# The thread of a test has its name.
+_RUST = compiled(r"^thread '(?:(\w+::[^']*)|[^']*)' (?:\([0-9]+\) )?panicked at (.*)$")
 _RUST_OLD = compiled(r"^'(.*)', (\S+\.rs):[0-9]+(?::[0-9]+)?$")
 _RUST_NEW = compiled(r"^(\S+\.rs):[0-9]+(?::[0-9]+)?:$")
 _CPP = compiled(r"^terminate called after throwing an instance of '(.*)'$")
 _JVM_CRASH = b"A fatal error has been detected by the Java Runtime Environment"
 _HASKELL = b"CallStack (from HasCallStack)"
+_CALLED_HASKELL = simple(r"\s++([^\s,]++), called at (?!libraries/)\S++ in [^\s:]++:([\w.]++)$")
 _OFFSET = compiled(r"^\w +|\+0x[0-9a-f]+")
 _FATAL_PYTHON = b"Fatal Python error: "
 _CURRENT_THREAD = b"Current thread "
@@ -161,14 +167,14 @@ def _rust(lines: Sequence[bytes]) -> Iterator[Failure]:
         match = _RUST.search(lines[at]) if lines[at].startswith(b"thread '") else None
         if match is None:
             continue
-        rest = match.group(1)
+        test, rest = match.groups(b"")
         if old := _RUST_OLD.search(rest):
-            yield Failure(b"panicked: " + old.group(1), module_of(old.group(2)), at)
+            yield Failure(b"panicked: " + old.group(1), test or module_of(old.group(2)), at)
         elif new := _RUST_NEW.search(rest):
             message = lines[at + 1] if at + 1 < len(lines) else b""
-            yield Failure(b"panicked: " + message, module_of(new.group(1)), at)
+            yield Failure(b"panicked: " + message, test or module_of(new.group(1)), at)
         else:
-            yield Failure(b"panicked: " + rest, b"", at)
+            yield Failure(b"panicked: " + rest, test, at)
         return
 
 
@@ -228,7 +234,10 @@ def _fatal_python(lines: Sequence[bytes]) -> Iterator[Failure]:
 def _haskell(lines: Sequence[bytes]) -> Iterator[Failure]:
     for at in range(len(lines) - 1, 0, -1):
         if lines[at].startswith(_HASKELL):
-            yield Failure(lines[at - 1].strip(), b"", at - 1)
+            calls = map(_CALLED_HASKELL.match, lines[at + 1 : at + _FAR])
+            own = next(filter(None, calls), None)
+            place = own.group(2) + b":" + own.group(1) if own is not None else b""
+            yield Failure(lines[at - 1].strip(), place, at - 1)
             return
 
 

@@ -34,7 +34,10 @@ _LONGEST = 200
 """Bytes of a line of vague words at most, and those in which others have theirs."""
 _LONGEST_READ = 1_000
 _NO_REASON = compiled(
-    r"(?i)\b(?:(?:fail(?:ed|s)?|unable) to \w+|could ?n[o']t start) [^:',]*$|^[^:]*\bfailed[.!]?$"
+    r"(?i)\b(?:(?:fail(?:ed|s)?|unable) to \w+|could ?n[o']t start"
+    r"|can ?not (?:parse|process|compile|build|render|complete|perform|finish)) [^:',]*$"
+    # Where and when, by its number, is no reason.
+    r"|^[^:]*\bfailed(?: (?:at|on|in|after) (?:\w+ )?[0-9][\w.]*)*[.!]?$"
     r"|\b(?:failed|unable) to \w+(?:, \w+)?[.!]?$"
     r"|\b(?:can ?not|can't|unable to|not) (?:continue|proceed|go on|recover)\b[^:]*$"
     r"|\b(?:did|does|do|was|has|have) ?n[o']t (?:complet|finish|succeed|start|run|work)\w*\b[^:]*$"
@@ -42,7 +45,7 @@ _NO_REASON = compiled(
     r"|\b(?:errors?|exceptions?|problems?|failures?) (?:(?:has|have|had|was|were) )?(?:been )?"
     r"(?:occurred|encountered|detected|raised|thrown)[.!]?$"
     r"|^\W*(?:an? )?errors? (?:occurred )?(?:(?:while|when|during|in) )?(?:the )?"
-    r"[a-z]+ing\b[^:'\"]*$"
+    r"[a-z]+ing\b[^:'\"]*$|\berror\(?s\)? found (?:while|during|in) [^:'\"]*$"
     r"|\b(?:due to|because of|after|on|with|by) (?:(?:the|an?|previous|prior|above) )*"
     r"(?:errors?|failures?|exceptions?)(?:\(s\))?[.!]?$"
     r"|^[^:]*\bfailed[,;.] +(?:\w+ ){0,2}(?:giv|abort|exit|stop|bail|quit|terminat|skip|cancel|roll"

@@ -514,3 +514,22 @@ def test_a_start_of_spring_that_is_not_described_is_told_by_its_other_lines() ->
 def test_a_cause_of_several_lines_is_told_whole(cause: str, expected: str) -> None:
     output = f"Error: no config\n\nCaused by:\n    0: bad file\n    1: {cause}\n"
     assert told(output) == f"Error: no config: bad file: {expected}"
+
+
+def test_the_function_that_called_is_told_of_haskell_and_octave() -> None:
+    haskell = (
+        "sim: empty list\nCallStack (from HasCallStack):\n"
+        "  error, called at libraries/base/GHC/List.hs:1:2 in base:GHC.List\n"
+        "  lookup, called at src/Grid.hs:3:4 in sim-0.1:Sim.Grid\n"
+    )
+    assert told(haskell) == "sim: empty list (Sim.Grid:lookup)"
+    octave = "error: 'k' undefined\nerror: called from\n    assemble at line 7 column 3\n"
+    assert told(octave) == "error: 'k' undefined (assemble)"
+
+
+def test_a_library_of_the_jvm_that_throws_is_not_the_place() -> None:
+    output = (
+        "io.delta.exceptions.ConcurrentAppendException: files were added\n"
+        "\tat io.delta.Errors.apply(Errors.scala:3)\n\tat com.example.Upsert.run(Upsert.scala:7)\n"
+    )
+    assert told(output).endswith("(Upsert.run)")

@@ -218,3 +218,22 @@ def test_a_long_exception_loses_its_packages_before_its_middle() -> None:
     assert title == f"BadRowException: {said}end"
     shorter = told("com.example.orders.BadRowException: bad row")
     assert shorter.title == "com.example.orders.BadRowException: bad row"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "+ echo failed again\nstage unpack failed at line 41 after 12s\n+ exit 1\n",
+        "Fatal error: Cannot parse input.\n",
+        "ERROR: [Tool 1-2] Error(s) found during checks. Nothing was written.\n",
+        "This error happened while installing a package\n",
+        "solver finished by error termination in SCF\n",
+    ],
+)
+def test_where_and_when_it_failed_is_no_reason(after: str) -> None:
+    assert told(f"{REASON}\n\n{after}").title == REASON
+
+
+def test_a_record_may_have_a_label_before_each_line() -> None:
+    head = "Y35: | x: failed to provide the resource\nY35: |   Response Code: 404 (Not Found)\n"
+    assert "Response Code: 404" in told(head).title

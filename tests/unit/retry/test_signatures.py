@@ -405,6 +405,12 @@ def test_the_cluster_is_asked_last() -> None:
         ("died with ret 256, return value: -9", "died with ret 256, return value: -9"),
         ("[ERROR GRT-0118] too full", "[ERROR GRT-0118] too full"),
         ("pod etl-skrm7gjbcp-lw6df is gone", "pod # is gone"),
+        # A name as code has it stays, however long it is.
+        (
+            "Object 'WAREHOUSE.STAGING.ORDERS_RAW' is not there",
+            "Object 'WAREHOUSE.STAGING.ORDERS_RAW' is not there",
+        ),
+        ("read A0123:45:HGVXLDSXX:1:1101:1234:5678 is bad", "read A# is bad"),
     ],
 )
 def test_what_varies_is_masked(text: str, expected: str) -> None:
