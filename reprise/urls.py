@@ -25,7 +25,6 @@ urlpatterns = [
     path("readyz", health.readyz),
     path("metrics", metrics.metrics),
     path("", include("interfaces.web.urls")),
-    path("", include("interfaces.web.preemption_urls")),
     path("", include(PAGES)),
 ]
 

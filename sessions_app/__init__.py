@@ -1,1 +1,1 @@
-"""The records and the doors to them. Clusters and leases are in scheduler/."""
+"""The records. Clusters and leases are in scheduler/, the doors to both in interfaces/."""

@@ -1,4 +1,4 @@
-"""Django application of the records and their doors."""
+"""The Django application of the records."""
 
 from django.apps import AppConfig
 

@@ -121,7 +121,7 @@ class Windowed(Answer):
 
 
 class Retried(Protocol):
-    """What is known of the retry of an attempt."""
+    """The state of the retry of an attempt, and the attempt that it became."""
 
     @property
     def state(self) -> str: ...

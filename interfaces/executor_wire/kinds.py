@@ -95,16 +95,16 @@ class ExecutorFields(StrictModel):
     """`node`: each pod is bound to the node that was planned for it. `cluster`: the executor's
     cluster alone chooses nodes."""
     avoid_suspects: Literal["off", "retries", "all"] = "off"
-    """Who avoids its suspect nodes: nobody, retries, or first attempts, too. `off`: none of its
-    nodes is suspected."""
+    """The attempts that avoid its suspect nodes: none, retries, or all. `off`: none of its nodes is
+    suspected."""
     auto_quarantine: StrictBool = False
-    """Whether its suspect nodes get no leases at all."""
+    """If true, its suspect nodes get no leases at all."""
     labels: Labels = {}
     """Rules choose the executors of retries by these (`placement.executors.labels`)."""
 
     preemption: Literal["", "off", "dry_run", "on"] = ""
-    """Whether running sessions make room for others here; `dry_run` only records which would.
-    Empty: as the setting says."""
+    """`on`: running sessions make room for others here; `dry_run` only records which would. Empty:
+    as the setting says."""
 
     def served(self) -> list[Project] | None:
         """Return the projects, None if not sent. Raises `InvalidInput` if one is missing."""
@@ -123,7 +123,7 @@ class DrainBody(StrictModel):
     reason: Annotated[StrictStr, Field(max_length=MAX_REASON)] = ""
     """The reason of the cordon, also shown on sessions that ran there."""
     force: StrictBool = False
-    """Whether to end interactive and inference sessions, too, which are never retried."""
+    """If true, interactive and inference sessions end, too, which are never retried."""
 
 
 class QuarantineBody(StrictModel):
@@ -144,7 +144,7 @@ class WithToken(NamedTuple):
 
 
 class DrainedExecutor(NamedTuple):
-    """What one drain call did to an executor."""
+    """An executor, and the counts of what one drain call did to it."""
 
     name: str
     counts: Drained

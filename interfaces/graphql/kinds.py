@@ -55,14 +55,14 @@ class KindNode(RestNode):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How GraphQL names one object of a kind."""
+    """The names of one object of a kind in GraphQL."""
 
     fields: Mapping[str, Any]
     """The fields of an input that name it."""
     taken: Callable[[dict[str, Any]], Names]
-    """What takes the names out of an input."""
+    """Takes the names out of an input."""
     read: Callable[[str], Names]
-    """What reads the names in a key. Raises `NotFound`."""
+    """Reads the names in a key. Raises `NotFound`."""
 
 
 BY_NAME = Naming(

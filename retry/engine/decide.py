@@ -338,7 +338,13 @@ def _retried(
     held_for, held_key = hold
     state = "held" if held_for else "scheduled"
     fate = _Fate(
-        *("retry", state, state, held_for, held_key, delay, due_at),
+        "retry",
+        state,
+        retry_state=state,
+        held_for=held_for,
+        held_key=held_key,
+        delay=delay,
+        due_at=due_at,
         avoid_node=avoided_node(case, verdict),
         resources=resources(case, verdict),
         placement=placement(case, verdict),

@@ -134,14 +134,8 @@ def children_create(
         _change_parents(writes, pairs, now)
         audit_append(writes, _audits(pairs, scopes), now=now)
     # Counted but never refused: the chain was admitted once.
-    usage_note(
-        writes,
-        [
-            Move(child.id, child.project_id, None, Phase.WAITING)
-            for retry, child in pairs
-            if retry.parent.limited
-        ],
-    )
+    limited = [child for retry, child in pairs if retry.parent.limited]
+    usage_note(writes, [Move(each.id, each.project_id, None, Phase.WAITING) for each in limited])
     wakeups.work_after_commit()
     return children
 

@@ -124,14 +124,9 @@ def roots_insert(writes: Writes, roots: Sequence[NewRoot], limited: set[int]) ->
     facts = submitted_facts({})
     events = [EventRow(root, 1, "session.submitted", _told(root, facts)) for root in new]
     events_append(writes, events, now=now)
-    usage_note(
-        writes,
-        [
-            Move(root.id, root.project_id, None, Phase.WAITING, guarded=True)
-            for root in new
-            if root.project_id in limited
-        ],
-    )
+    counted = [root for root in new if root.project_id in limited]
+    moves = [Move(root.id, root.project_id, None, Phase.WAITING, guarded=True) for root in counted]
+    usage_note(writes, moves)
     wakeups.work_after_commit()
 
 
